@@ -95,10 +95,10 @@ static bool is_hard(const struct rules_rule *rule)
 	return rule->action == RULES_DENY || rule->action == RULES_ASK;
 }
 
-/* Whether a rule decides about a flow without its requests. If the rule is about requests, *may is
- * set: the flow may be allowed to be inspected. */
+/* Whether a rule decides about a flow without its requests. *may is the first rule that may allow
+ * one of them: then the flow is allowed, to be inspected. */
 static bool decides_flow(const struct rules_rule *rule, const struct rules_question *q,
-	struct rules_verdict *v, bool *may)
+	struct rules_verdict *v, const struct rules_rule **may)
 {
 	if (!flow_matches(rule, q))
 		return false;
@@ -106,7 +106,8 @@ static bool decides_flow(const struct rules_rule *rule, const struct rules_quest
 		return is_hard(rule);
 	if (rule->requests) {
 		v->inspect = true;
-		*may = *may || (rule->action != RULES_DENY && rule->action != RULES_LOG);
+		if (!*may && rule->action != RULES_DENY && rule->action != RULES_LOG)
+			*may = rule;
 		if (!v->forward)
 			v->forward = rule->forward;
 		return false;
@@ -119,13 +120,15 @@ static bool decides_flow(const struct rules_rule *rule, const struct rules_quest
 static struct rules_verdict judge_flow(const struct rules *r, const struct rules_question *q)
 {
 	struct rules_verdict v = {.action = r->default_allow ? RULES_ALLOW : RULES_DENY};
-	bool may = false;
+	const struct rules_rule *may = NULL;
 
 	for (unsigned i = 0; i < r->count && !v.rule; i++)
 		if (decides_flow(&r->rules[i], q, &v, &may))
 			v.rule = &r->rules[i];
 	if (v.rule)
 		v.action = v.rule->action;
+	if (v.inspect && may && v.action == RULES_DENY)
+		v.rule = may;
 	if (v.inspect && (may || v.action != RULES_DENY))
 		v.action = RULES_ALLOW;
 	return v;

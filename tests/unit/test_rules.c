@@ -153,7 +153,7 @@ static void table_of_verdicts(void **state)
 		const char *verdict; /* "inspect", or the action */
 		const char *rule;
 	} rows[] = {
-		{"api.github.com", 443, NULL, NULL, false, "inspect", "default"},
+		{"api.github.com", 443, NULL, NULL, false, "inspect", "merge"},
 		{"api.github.com", 443, "GET", "/user", false, "allow", "github"},
 		{"api.github.com", 443, "GET", "/%75ser", false, "allow", "github"},
 		{"api.github.com", 443, "POST", "/user", false, "deny", "default"},
@@ -171,10 +171,10 @@ static void table_of_verdicts(void **state)
 			"secrets"},
 		{"x.test", 443, "GET", "/repos/..;/user", false, "deny", "github"},
 		{"api.github.com", 22, NULL, NULL, true, "ask", "merge"},
-		{"x.test", 443, NULL, NULL, false, "inspect", "default"},
+		{"x.test", 443, NULL, NULL, false, "inspect", "github"},
 		{"x.test", 8443, "GET", "/user", false, "allow", "github"},
 		{"x.test", 443, NULL, NULL, true, "deny", "default"},
-		{"mock.test", 443, NULL, NULL, false, "inspect", "default"},
+		{"mock.test", 443, NULL, NULL, false, "inspect", "canned"},
 		{"mock.test", 443, "DELETE", "//", false, "respond", "canned"},
 		{"mock.test", 25, NULL, NULL, true, "deny", "default"},
 		{"old.test", 443, "GET", "/", false, "deny", "default"},

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/place.h"
 #include "base/str.h"
 #include "cli/json.h"
 #include "cli/sandbox/policy_decision.h"
@@ -32,6 +34,7 @@ struct question {
 struct step {
 	const char *what, *says;
 	struct rules_verdict v;
+	const char *rule, *reason; /* NULL: those of the verdict */
 };
 
 static int bad(struct error *e)
@@ -54,6 +57,8 @@ static int take_host(char *text, unsigned port, struct rules_question *q)
 	q->port = (uint16_t)given;
 	for (char *s = text; *s; s++)
 		*s = (char)tolower((unsigned char)*s);
+	if (str_ends_with(text, "."))
+		text[strlen(text) - 1] = '\0';
 	if (net_parse_address(text, &q->address) == 0)
 		return 0;
 	q->name = text;
@@ -65,8 +70,8 @@ static int take_request(char *url, struct question *q)
 	const char *asked;
 	char *host, *path;
 
-	q->asked.tls = str_starts_with(url, "https://");
-	if (!q->asked.tls && !str_starts_with(url, "http://"))
+	q->asked.tls = strncasecmp(url, "https://", 8) == 0;
+	if (!q->asked.tls && strncasecmp(url, "http://", 7) != 0)
 		return -EINVAL;
 	host = strstr(url, "://") + 3;
 	path = host + strcspn(host, "/?#");
@@ -138,12 +143,43 @@ static bool is_inspected(const struct step *s)
 	return s->v.inspect && s->v.action == RULES_ALLOW;
 }
 
+/* Other sandboxes are reached if a rule names them. Returns 0 if the name is another one. */
+static unsigned judge_between(
+	const struct rules *rules, const struct rules_question *q, struct step *ret)
+{
+	if (!q->name || !str_ends_with(q->name, RULES_BETWEEN_DOMAIN))
+		return 0;
+	*ret = (struct step){"connection", NULL, rules_judge_between(rules, q->name, q->port)};
+	if (!ret->v.rule)
+		ret->reason = "no rule allows other sandboxes by name";
+	return 1;
+}
+
+/* Where no rule leads. The operator may have opened private ranges. */
+static unsigned judge_place(const struct rules_question *q, struct step *ret)
+{
+	const char *what = NULL;
+
+	if (q->name || place_of(q->address, &what) == PLACE_PUBLIC)
+		return 0;
+	*ret = (struct step){.what = "address", .rule = "place", .reason = what};
+	ret->v.action = place_of(q->address, NULL) == PLACE_CLOSED ? RULES_DENY : RULES_ALLOW;
+	ret->says = ret->v.action == RULES_DENY ? "never dialled"
+						: "dialled only where the operator allows it";
+	return 1;
+}
+
 /* In the order in which the worker judges; the last one decides. */
 static unsigned judge(const struct rules *rules, struct question *q, struct step steps[STEPS_MAX])
 {
 	struct rules_question flow = q->asked;
 	struct step *s = steps;
 
+	if (judge_between(rules, &flow, s))
+		return 1;
+	s += judge_place(&flow, s);
+	if (s > steps && s[-1].v.action == RULES_DENY)
+		return 1;
 	if (flow.name) {
 		flow.kind = RULES_NAME;
 		*s++ = (struct step){"name", NULL, rules_judge(rules, &flow)};
@@ -168,10 +204,15 @@ static const char *says(const struct step *s)
 	return s->says ? s->says : rules_action_word(s->v.action);
 }
 
+static const char *rule_of(const struct step *s)
+{
+	return s->rule ? s->rule : rules_id(s->v.rule);
+}
+
 static const char *why(const struct step *s)
 {
-	if (s->v.unclear)
-		return s->v.unclear;
+	if (s->v.unclear || s->reason)
+		return s->v.unclear ? s->v.unclear : s->reason;
 	return s->v.rule && s->v.rule->reason ? s->v.rule->reason : "";
 }
 
@@ -243,12 +284,12 @@ static int print_json(const struct rules *rules, const struct step *steps, unsig
 	for (unsigned i = 0; i < n; i++)
 		(void)json_array_append_new(list,
 			json_pack("{s:s, s:s, s:s}", "of", steps[i].what, "says", says(&steps[i]),
-				"rule", rules_id(steps[i].v.rule))); /* what is missing shows */
+				"rule", rule_of(&steps[i]))); /* what is missing shows */
 	if (budget)
 		write_budget(budget, text, sizeof(text));
 	return json_print(
 		json_pack("{s:s, s:s, s:s*, s:s, s:b, s:o, s:s*, s:o}", "verdict",
-			verdict_of(last, decision), "rule", rules_id(last->v.rule), "decision",
+			verdict_of(last, decision), "rule", rule_of(last), "decision",
 			json_string_value(json_object_get(decision, "id")), "reason", why(last),
 			"observe", rules->observe, "forward", forward_json(forward_of(steps, n)),
 			"budget", budget ? text : NULL, "steps", list),
@@ -278,14 +319,14 @@ static void print_text(
 	else if (decision)
 		printf("%s by decision %s, which answers rule %s\n",
 			json_tree_text(decision, "action"), json_tree_text(decision, "id"),
-			rules_id(last->v.rule));
+			rule_of(last));
 	else
 		printf("%s by rule %s%s%s%s\n", rules_action_word(last->v.action),
-			rules_id(last->v.rule), *why(last) ? ": " : "", why(last),
+			rule_of(last), *why(last) ? ": " : "", why(last),
 			rules->observe ? " (only noted: the policy observes)" : "");
 	for (unsigned i = 0; i < n; i++)
 		printf("  %s: %s (%s)%s%s\n", steps[i].what, says(&steps[i]),
-			rules_id(steps[i].v.rule), steps[i].v.noted ? ", noted by " : "",
+			rule_of(&steps[i]), steps[i].v.noted ? ", noted by " : "",
 			steps[i].v.noted ? steps[i].v.noted->id : "");
 	if (decision)
 		print_decision(decision);
@@ -341,7 +382,7 @@ static int answer(const struct rules *rules, struct question *q, json_t *documen
 		asked.kind = RULES_FLOW; /* a person is asked about the connection */
 	if (last->v.action == RULES_ASK)
 		decision = policy_decision_find(
-			decisions, document, rules_id(last->v.rule), &asked, q->path_digest);
+			decisions, document, rule_of(last), &asked, q->path_digest);
 	if (json)
 		return print_json(rules, steps, n, decision, e);
 	print_text(rules, steps, n, decision);
