@@ -143,6 +143,8 @@ static const struct router_entry table[] = {
 	{"POST", "/nodes/{}", api_node_change, ROUTER_ADMIN},
 	{"GET", "/volumes", not_yet, ROUTER_KEY},
 	{"POST", "/volumes", not_yet, ROUTER_KEY},
+	{"GET", "/volumes/{}", not_yet, ROUTER_KEY},
+	{"DELETE", "/volumes/{}", not_yet, ROUTER_KEY},
 	{"GET", "/secrets", api_secrets_list, ROUTER_KEY},
 	{"POST", "/secrets", api_secrets_create, ROUTER_KEY},
 	{"GET", "/secrets/{}", api_secrets_get, ROUTER_KEY},
