@@ -394,8 +394,8 @@ bool api_take_query(struct request *r, const char *name, char *out, size_t cap)
 	return false;
 }
 
-bool api_take_number(
-	struct request *r, const char *name, unsigned long long max, unsigned long long *ret)
+bool api_take_number(struct request *r, const char *name, const char *refusal,
+	unsigned long long max, unsigned long long *ret)
 {
 	char text[24];
 
@@ -407,7 +407,7 @@ bool api_take_number(
 	case -ENOENT:
 		return true;
 	default:
-		reply_error(r, 400, "%s must be a number, as in the answer before", name);
+		reply_error(r, 400, "%s", refusal);
 		return false;
 	}
 }

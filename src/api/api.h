@@ -151,14 +151,17 @@ void api_creation_free(struct api_creation *c); /* NULL is fine */
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* Find the template that a client's word means. A template of the operator need not exist. With a
- * tag it must; api_resolve_template() leaves that check to its caller. Only api_usable_template()
- * takes names of other teams. All return false if the request was answered. */
+/* Find the template that a client's word means. A template of the operator need not exist,
+ * unless it is called with a tag. Only api_usable_template() takes names of other teams. Both return
+ * false if the request was answered. */
 bool api_usable_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
-bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
+
+/* Finds a template that the client may change: its own, or of the operator's socket any that a
+ * client built. Returns false if it answered: with 403 for others, with 404 for none. */
+bool api_own_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 
 /* Handles DELETE of a template that the client built. */
@@ -268,8 +271,8 @@ bool api_take_query(struct request *r, const char *name, char *out, size_t cap);
  * request. */
 bool api_take_direction(struct request *r, bool *ret_backward);
 /* Reads a number from the query, 0 if it is missing or empty. Returns false if it answered the
- * request. */
-bool api_take_number(
-	struct request *r, const char *name, unsigned long long max, unsigned long long *ret);
+ * request, with `refusal`. */
+bool api_take_number(struct request *r, const char *name, const char *refusal,
+	unsigned long long max, unsigned long long *ret);
 
 #endif

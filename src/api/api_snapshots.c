@@ -300,10 +300,9 @@ static void delete_template(struct request *r, const struct template_ref *ref)
 	if (err == 0 && t.built && (t.mine || r->admin))
 		api_catalog_delete(r, &t.row);
 	else if (err == 0 && t.built)
-		reply_error(r, 403, "you don't have access to template '%.64s'", ref->name);
+		reply_error(r, 403, "you don't have access to template '%s'", ref->name);
 	else if (err == 0 || e.code == ERROR_NOT_FOUND)
-		reply_error(r, 404, "there is no snapshot or template '%.200s' of this key",
-			r->params[0]);
+		reply_error(r, 404, "template '%.200s' not found", r->params[0]);
 	else
 		reply_failure(r, &e);
 }

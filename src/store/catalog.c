@@ -214,11 +214,20 @@ int store_catalog_remove(struct store *s, const char *id, struct error *e)
 	return r == 0 ? txn_commit(&t, true, e) : r;
 }
 
-int store_catalog_count_sandboxes(struct store *s, const char *id, uint64_t *ret, struct error *e)
+int store_catalog_count_sandboxes(struct store *s, const char *id, uint64_t *ret_running,
+	uint64_t *ret_paused, struct error *e)
 {
-	struct query q = db_query(s, STMT_CATALOG_SANDBOXES,
-		"SELECT count(*) FROM sandboxes WHERE template_id = ? AND state <> 4");
+	_cleanup_(query_done) struct query q = db_query(s, STMT_CATALOG_SANDBOXES,
+		"SELECT count(*) FILTER (WHERE state IN (0, 1, 3)), count(*) FILTER (WHERE state = "
+		"2) "
+		"FROM sandboxes WHERE template_id = ?");
+	int r;
 
 	query_text(&q, id);
-	return query_number(&q, ret, e);
+	r = query_step(&q, e);
+	if (r < 0)
+		return r;
+	*ret_running = row_u64(&q);
+	*ret_paused = row_u64(&q);
+	return 0;
 }

@@ -57,7 +57,8 @@ int store_catalog_remove_builds(struct store *s, const char *id, struct error *e
 /* Removes a template with its builds, their logs and its tags. ERROR_NOT_FOUND if there is none. */
 int store_catalog_remove(struct store *s, const char *id, struct error *e);
 
-/* The number of running and paused sandboxes that were made from it. */
-int store_catalog_count_sandboxes(struct store *s, const char *id, uint64_t *ret, struct error *e);
+/* The numbers of sandboxes that were made from it: of those with a machine, and of paused ones. */
+int store_catalog_count_sandboxes(struct store *s, const char *id, uint64_t *ret_running,
+	uint64_t *ret_paused, struct error *e);
 
 #endif

@@ -451,7 +451,7 @@ static void use_builds(struct fixture *f, const char *template_id)
 static void use_catalog(struct fixture *f)
 {
 	struct store_catalog c;
-	uint64_t n;
+	uint64_t running, paused;
 
 	ok(f, store_catalog_put(f->s, f->key, "web", T0, &c, &f->e));
 	ok(f, store_catalog_find(f->s, f->key, "web", &c, &f->e));
@@ -459,7 +459,7 @@ static void use_catalog(struct fixture *f)
 	ok(f, store_catalog_set_public(f->s, c.id, true, T0, &f->e));
 	ok(f, store_catalog_list(f->s, f->key, ignore_catalog, NULL, &f->e));
 	ok(f, store_catalog_list(f->s, NULL, ignore_catalog, NULL, &f->e));
-	ok(f, store_catalog_count_sandboxes(f->s, c.id, &n, &f->e));
+	ok(f, store_catalog_count_sandboxes(f->s, c.id, &running, &paused, &f->e));
 	use_builds(f, c.id);
 	ok(f, store_catalog_get(f->s, c.id, &c, &f->e));
 	assert_int_equal(c.spawn_count, 1);

@@ -80,7 +80,8 @@ void api_agent_versions(struct request *r)
 	struct error e = {0};
 	int err;
 
-	if (!l.limit || !api_take_number(r, "nextToken", UINT32_MAX, &before) ||
+	if (!l.limit ||
+		!api_take_number(r, "nextToken", "Invalid next token", UINT32_MAX, &before) ||
 		!agent_of_path(r, &a))
 		return;
 	l.agent = &a;
@@ -123,8 +124,9 @@ void api_agent_logs(struct request *r)
 	json_t *entries;
 
 	if (!f.limit || !api_take_log_level(r, &f.level) ||
-		!api_take_number(r, "logsOffset", INT64_MAX, &from) || !agent_of_path(r, &a) ||
-		!agent_version_of_path(r, &a, v))
+		!api_take_number(
+			r, "logsOffset", "logsOffset must be a number", INT64_MAX, &from) ||
+		!agent_of_path(r, &a) || !agent_version_of_path(r, &a, v))
 		return;
 	if (store_build_get(fleet_of(r)->store, v->build_id, b, &e) < 0) {
 		reply_failure(r, &e);

@@ -231,17 +231,15 @@ void api_build_announce(struct request *r)
 
 /* --- one build --- */
 
-/* Finds the build of the path, if the client may see it. Returns false if it answered the
- * request. */
-static bool find_build(struct request *r, struct store_build *ret)
+/* Finds the build of the path, if the client may see it. absent: the status if it is not there;
+ * with E2B it is 400 for those that read. Returns false if it answered the request. */
+static bool find_build(struct request *r, unsigned absent, struct store_build *ret)
 {
 	struct error e = {0};
 	int err;
 
-	if (!route_is_uuid(r->params[1])) {
-		reply_error(r, 400, "Invalid build ID: %.64s", r->params[1]);
-		return false;
-	}
+	if (!route_is_uuid(r->params[1]))
+		return refuse(r, "Invalid build id");
 	err = store_build_get(fleet_of(r)->store, r->params[1], ret, &e);
 	if (err < 0 && e.code != ERROR_NOT_FOUND) {
 		reply_failure(r, &e);
@@ -249,8 +247,7 @@ static bool find_build(struct request *r, struct store_build *ret)
 	}
 	if (err == 0 && strcmp(ret->template_id, r->params[0]) == 0 && auth_may_see(r, ret->key_id))
 		return true;
-	reply_error(
-		r, 404, "there is no build %.64s of a template %.64s", r->params[1], r->params[0]);
+	reply_error(r, absent, "Build '%s' not found", r->params[1]);
 	return false;
 }
 
@@ -274,7 +271,7 @@ static void begin_build(struct request *r, const char *text, size_t n)
 	json_t *body = api_body(r, text, n), *spec = NULL;
 	bool unusable = false;
 
-	if (body && find_build(r, &b)) {
+	if (body && find_build(r, 404, &b)) {
 		if (b.status != STORE_BUILD_ANNOUNCED)
 			reply_error(r, 400, "build is not in waiting state: it is %s",
 				build_status_name(b.status));
@@ -384,7 +381,9 @@ void api_build_status(struct request *r)
 	json_t *entries;
 
 	if (!f.limit || !api_take_log_level(r, &f.level) ||
-		!api_take_number(r, "logsOffset", INT64_MAX, &from) || !find_build(r, &b))
+		!api_take_number(
+			r, "logsOffset", "logsOffset must be a number", INT64_MAX, &from) ||
+		!find_build(r, 400, &b))
 		return;
 	f.from = from;
 	f.build_seq = b.seq;
@@ -403,7 +402,7 @@ void api_build_logs(struct request *r)
 
 	if (!f.limit || !api_take_time(r, "cursor", NS_PER_MS, &cursor) ||
 		!api_take_log_level(r, &f.level) || !api_take_direction(r, &f.backward) ||
-		!find_build(r, &b))
+		!find_build(r, 400, &b))
 		return;
 	if (!f.backward)
 		f.from = 0;

@@ -75,7 +75,7 @@ void api_catalog_get(struct request *r, const struct store_catalog *c)
 	char next[32];
 	json_t *json;
 
-	if (!x.limit || !api_take_number(r, "nextToken", INT64_MAX, &before))
+	if (!x.limit || !api_take_number(r, "nextToken", "Invalid next token", INT64_MAX, &before))
 		return;
 	x.list = json_array();
 	if (store_build_list(fleet_of(r)->store, c->id, before, x.limit + 1, add_build, &x, &e) <
@@ -101,25 +101,13 @@ void api_catalog_get(struct request *r, const struct store_catalog *c)
 
 /* --- changes --- */
 
-static bool find_own(struct request *r, struct found_template *ret)
-{
-	struct template_ref ref;
-
-	if (!api_find_template(r, r->params[0], &ref, ret))
-		return false;
-	if (ret->built && (ret->mine || r->admin))
-		return true;
-	reply_error(r, 403, "the template '%.64s' belongs to %s", ref.name,
-		ret->built ? "another key" : "the operator");
-	return false;
-}
-
 static void change_public(struct request *r, const char *text, size_t n, bool with_names)
 {
 	json_t *body = api_body(r, text, n);
 	struct found_template t;
+	struct template_ref ref;
 	struct error e = {0};
-	bool public = false, ok = body && find_own(r, &t);
+	bool public = false, ok = body && api_own_template(r, r->params[0], &ref, &t);
 
 	public = ok && t.row.public;
 	ok = ok && api_take_flag(r, body, "public", &public);
@@ -194,20 +182,15 @@ void api_catalog_delete(struct request *r, const struct store_catalog *c)
 {
 	struct fleet *f = fleet_of(r);
 	struct error e = {0};
-	uint64_t used = 0;
+	uint64_t running = 0, paused = 0;
 
-	if (store_catalog_count_sandboxes(f->store, c->id, &used, &e) < 0) {
+	if (store_catalog_count_sandboxes(f->store, c->id, &running, &paused, &e) < 0)
 		reply_failure(r, &e);
-		return;
-	}
-	if (used) {
+	else if (running || paused)
 		reply_error(r, 400,
-			"%llu running or paused sandboxes were made from the template: kill them "
-			"first",
-			(unsigned long long)used);
-		return;
-	}
-	if (remove_template(f, c->id, &e) < 0)
+			"cannot delete template '%s' because there are %s sandboxes using it",
+			c->id, running ? "running" : "paused");
+	else if (remove_template(f, c->id, &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);

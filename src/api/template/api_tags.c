@@ -30,25 +30,6 @@ enum {
 	CURSOR_MAX = 512,
 };
 
-/* --- which template --- */
-
-/* Finds a template of the client, by name or id, from a reference with or without a tag. Returns
- * false if it answered the request. */
-static bool find_own(
-	struct request *r, const char *given, struct template_ref *ref, struct found_template *ret)
-{
-	if (!api_resolve_template(r, given, ref, ret))
-		return false;
-	if (ret->built && (ret->mine || r->admin))
-		return true;
-	if (ret->built)
-		reply_error(r, 403, "you don't have access to template '%.64s'", ref->name);
-	else
-		reply_error(r, 404, "template '%.64s' not found: the operator's have no tags",
-			ref->name);
-	return false;
-}
-
 /* --- assigning and removing --- */
 
 struct change {
@@ -60,6 +41,15 @@ struct change {
 	size_t old_count;
 };
 
+static bool has_tag(const struct change *c, const char *tag)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (strcmp(c->tags[i], tag) == 0)
+			return true;
+	return false;
+}
+
+/* Each once. */
 static bool take_tags(struct request *r, const json_t *body, struct change *c)
 {
 	const json_t *list = json_object_get(body, "tags"), *v;
@@ -74,7 +64,15 @@ static bool take_tags(struct request *r, const json_t *body, struct change *c)
 	c->tags = api_calloc(r, n * sizeof(*c->tags));
 	if (!c->tags)
 		return false;
-	json_array_foreach(list, i, v) if (!api_take_tag(r, v, c->tags[c->count++])) return false;
+	json_array_foreach(list, i, v)
+	{
+		char tag[TEMPLATE_TAG_MAX + 1];
+
+		if (!api_take_tag(r, v, tag))
+			return false;
+		if (!has_tag(c, tag))
+			memcpy(c->tags[c->count++], tag, sizeof(tag));
+	}
 	return true;
 }
 
@@ -82,11 +80,14 @@ static int change_one(struct change *c, const char *tag, struct error *e)
 {
 	struct store *s = c->fleet->store;
 	struct store_tag old = {0};
-	bool had = store_tag_get(s, c->template_id, tag, &old, NULL) == 0;
+	struct error why = {0};
+	bool had = store_tag_get(s, c->template_id, tag, &old, &why) == 0;
 	int r;
 
-	if (had && c->build_id && strcmp(old.build_id, c->build_id) == 0)
-		return 0;
+	if (!had && why.code != ERROR_NOT_FOUND)
+		return error_set(e, why.code, why.err, "%s", why.message);
+	if (had ? c->build_id && strcmp(old.build_id, c->build_id) == 0 : !c->build_id)
+		return 0; /* it is so already */
 	r = c->build_id
 		    ? store_tag_assign(s, c->template_id, tag, c->build_id, clock_realtime_ns(), e)
 		    : store_tag_remove(s, c->template_id, tag, e);
@@ -131,7 +132,7 @@ static void assign(struct request *r, const char *text, size_t n)
 	struct error e = {0};
 
 	if (body && take_tags(r, body, &c) &&
-		find_own(r, json_tree_text(body, "target"), &ref, &t)) {
+		api_own_template(r, json_tree_text(body, "target"), &ref, &t)) {
 		c.template_id = t.row.id;
 		c.build_id = build_id;
 		if (find_directory(c.fleet, &t, &ref, build_id, &e) < 0 || change(&c, &e) < 0)
@@ -150,14 +151,6 @@ void api_tags_assign(struct request *r)
 	request_collect(r, API_BODY_MAX, assign);
 }
 
-static bool is_default_among(const struct change *c)
-{
-	for (size_t i = 0; i < c->count; i++)
-		if (strcmp(c->tags[i], "default") == 0)
-			return true;
-	return false;
-}
-
 static void remove_tags(struct request *r, const char *text, size_t n)
 {
 	struct change c = {.fleet = fleet_of(r)};
@@ -166,9 +159,14 @@ static void remove_tags(struct request *r, const char *text, size_t n)
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (body && take_tags(r, body, &c) && find_own(r, json_tree_text(body, "name"), &ref, &t)) {
+	if (body && take_tags(r, body, &c) &&
+		api_own_template(r, json_tree_text(body, "name"), &ref, &t)) {
 		c.template_id = t.row.id;
-		if (is_default_among(&c))
+		if (strcmp(ref.tag, "default") != 0)
+			reply_error(r, 400,
+				"Template name should not contain a tag, use the 'tags' field "
+				"instead");
+		else if (has_tag(&c, "default"))
 			reply_error(r, 400, "Cannot delete the 'default' tag");
 		else if (change(&c, &e) < 0)
 			reply_failure(r, &e);
@@ -213,7 +211,7 @@ void api_tags_list(struct request *r)
 	struct error e = {0};
 	json_t *list;
 
-	if (!find_own(r, r->params[0], &ref, &t))
+	if (!api_own_template(r, r->params[0], &ref, &t))
 		return;
 	list = json_array();
 	reply_list(r, store_tag_list(fleet_of(r)->store, t.row.id, add_tag, list, &e), list, &e);
@@ -232,7 +230,7 @@ void api_tags_count(struct request *r)
 	struct error e = {0};
 	json_int_t total = 0;
 
-	if (!find_own(r, r->params[0], &ref, &t))
+	if (!api_own_template(r, r->params[0], &ref, &t))
 		return;
 	if (store_tag_list(fleet_of(r)->store, t.row.id, count_tag, &total, &e) < 0)
 		reply_failure(r, &e);
@@ -256,7 +254,7 @@ void api_tags_exists(struct request *r)
 		return;
 	}
 	given = json_string(text);
-	good = api_take_tag(r, given, tag) && find_own(r, r->params[0], &ref, &t);
+	good = api_take_tag(r, given, tag) && api_own_template(r, r->params[0], &ref, &t);
 	json_decref(given);
 	if (!good)
 		return;
@@ -268,18 +266,16 @@ void api_tags_exists(struct request *r)
 			r, 200, json_pack("{s:b, s:s}", "exists", err == 0, "normalizedTag", tag));
 }
 
-/* A number in the query. False: answered. */
-static bool take_count(
-	struct request *r, const char *name, unsigned otherwise, unsigned max, unsigned *ret)
+/* Tags are in lower case. */
+static void fold(char *s)
 {
-	unsigned long long v = otherwise;
-	int err = uri_query_u64(r->head->query, name, max, &v);
+	size_t n = 0;
 
-	*ret = (unsigned)v;
-	if ((err == 0 || err == -ENOENT) && v > 0)
-		return true;
-	reply_error(r, 400, "%s must be a number from 1 to %u", name, max);
-	return false;
+	for (const char *p = s + strspn(s, " \t\r\n"); *p; p++)
+		s[n++] = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+	while (n && strchr(" \t\r\n", s[n - 1]))
+		n--;
+	s[n] = '\0';
 }
 
 /* --- assignments of one tag --- */
@@ -317,18 +313,20 @@ static int list_assignments(struct fleet *f, const char *template_id, const char
 
 void api_tag_assignments(struct request *r)
 {
-	struct assignments a = {.list = NULL};
+	struct assignments a = {.limit = api_limit(r, ASSIGNMENTS_MAX, ASSIGNMENTS)};
 	unsigned long long before = 0;
+	char tag[TEMPLATE_TAG_MAX + 1];
 	struct found_template t;
 	struct store_tag row;
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (!take_count(r, "limit", ASSIGNMENTS, ASSIGNMENTS_MAX, &a.limit) ||
-		!api_take_number(r, "cursor", INT64_MAX, &before) ||
-		!find_own(r, r->params[0], &ref, &t))
+	if (!a.limit || !api_take_number(r, "cursor", "Invalid cursor", INT64_MAX, &before) ||
+		!api_own_template(r, r->params[0], &ref, &t))
 		return;
-	if (store_tag_get(fleet_of(r)->store, t.row.id, r->params[1], &row, &e) < 0 ||
+	(void)snprintf(tag, sizeof(tag), "%s", r->params[1]); /* none is longer */
+	fold(tag);
+	if (store_tag_get(fleet_of(r)->store, t.row.id, tag, &row, &e) < 0 ||
 		list_assignments(fleet_of(r), t.row.id, row.tag, before, &a, &e) < 0) {
 		json_decref(a.list);
 		reply_failure(r, &e);
@@ -344,10 +342,16 @@ void api_tag_assignments(struct request *r)
 
 enum order { LATEST_DESC, LATEST_ASC, NAME_ASC, NAME_DESC, ORDERS_ };
 
+static const char *const order_names[ORDERS_] = {
+	"latest_desc", "latest_asc", "name_asc", "name_desc"};
+
 struct groups {
 	struct store_tag *items; /* owned */
 	size_t count;
 	char search[SEARCH_MAX];
+	enum order order;
+	struct store_tag after;	    /* where the page before ended; tag "": the first page */
+	unsigned tags, assignments; /* limits */
 };
 
 static int collect_tag(void *arg, const struct store_tag *t)
@@ -374,7 +378,7 @@ static int by_time(const void *a, const void *b)
 {
 	uint64_t x = ((const struct store_tag *)a)->seq, y = ((const struct store_tag *)b)->seq;
 
-	return (x > y) - (x < y);
+	return x == y ? by_name(a, b) : (x > y) - (x < y);
 }
 
 static int by_time_desc(const void *a, const void *b)
@@ -382,23 +386,100 @@ static int by_time_desc(const void *a, const void *b)
 	return by_time(b, a);
 }
 
+static int (*const orders[ORDERS_])(const void *, const void *) = {
+	by_time_desc, by_time, by_name, by_name_desc};
+
+static bool find_order(const char *name, enum order *ret)
+{
+	for (unsigned i = 0; i < ORDERS_; i++)
+		if (strcmp(name, order_names[i]) == 0) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
+static bool refuse(struct request *r, const char *message)
+{
+	reply_error(r, 400, "%s", message);
+	return false;
+}
+
 static bool take_order(struct request *r, enum order *ret)
 {
-	static const char *const names[ORDERS_] = {
-		"latest_desc", "latest_asc", "name_asc", "name_desc"};
 	char text[16];
 	int n = uri_query_get(r->head->query, "sort", text, sizeof(text));
 
 	*ret = LATEST_DESC;
+	if (n == -ENOENT || (n > 0 && find_order(text, ret)))
+		return true;
+	return refuse(r, "sort must be latest_desc, latest_asc, name_asc or name_desc");
+}
+
+/* A number in the query, moved into its range. */
+static bool take_count(
+	struct request *r, const char *name, unsigned otherwise, unsigned max, unsigned *ret)
+{
+	char text[24];
+	int n = uri_query_get(r->head->query, name, text, sizeof(text));
+	const char *digits = n > 0 && *text == '-' ? text + 1 : text;
+	unsigned long long v;
+
+	*ret = otherwise;
 	if (n == -ENOENT)
 		return true;
-	for (unsigned i = 0; n > 0 && i < ORDERS_; i++)
-		if (strcmp(text, names[i]) == 0) {
-			*ret = i;
-			return true;
-		}
-	reply_error(r, 400, "sort must be latest_desc, latest_asc, name_asc or name_desc");
-	return false;
+	if (n <= 0 || !*digits || digits[strspn(digits, "0123456789")]) {
+		reply_error(r, 400, "%s must be a number from 1 to %u", name, max);
+		return false;
+	}
+	v = digits > text ? 0 : strtoull(digits, NULL, 10); /* or the maximum */
+	*ret = v < 1 ? 1 : v > max ? max : (unsigned)v;
+	return true;
+}
+
+/* A cursor is SORT:SEQ:TAG of a page's last tag. That one may be gone when the next page begins. */
+static json_t *cursor_json(enum order order, const struct store_tag *last)
+{
+	return json_sprintf(
+		"%s:%llu:%s", order_names[order], (unsigned long long)last->seq, last->tag);
+}
+
+static bool parse_cursor(char *text, enum order *ret_order, struct store_tag *ret)
+{
+	char *seq = strchr(text, ':'), *tag = seq ? strchr(seq + 1, ':') : NULL;
+
+	if (!tag || !tag[1] || strlen(tag + 1) > STORE_TAG_MAX)
+		return false;
+	*seq++ = '\0';
+	*tag++ = '\0';
+	memcpy(ret->tag, tag, strlen(tag) + 1);
+	return find_order(text, ret_order) && str_parse_u64(seq, &ret->seq) == 0;
+}
+
+static bool take_cursor(struct request *r, struct groups *g)
+{
+	char text[CURSOR_MAX];
+	int n = uri_query_get(r->head->query, "tagsCursor", text, sizeof(text));
+	enum order order;
+
+	if (n == -ENOENT || n == 0)
+		return true;
+	if (n < 0 || !parse_cursor(text, &order, &g->after))
+		return refuse(r, "Invalid cursor");
+	return order == g->order ||
+	       refuse(r, "Cursor was issued for a different sort; clear the cursor and restart");
+}
+
+static bool take_groups(struct request *r, struct groups *g)
+{
+	if (!take_count(r, "assignmentLimit", GROUP_ASSIGNMENTS, GROUP_ASSIGNMENTS_MAX,
+		    &g->assignments) ||
+		!take_count(r, "tagsLimit", GROUP_TAGS, GROUP_TAGS_MAX, &g->tags) ||
+		!take_order(r, &g->order) || !take_cursor(r, g) ||
+		!api_take_query(r, "search", g->search, sizeof(g->search)))
+		return false;
+	fold(g->search);
+	return true;
 }
 
 static json_t *group_json(struct request *r, const char *template_id, const struct store_tag *tag,
@@ -414,27 +495,29 @@ static json_t *group_json(struct request *r, const char *template_id, const stru
 		"{s:s, s:o, s:b}", "tag", tag->tag, "assignments", a.list, "hasMore", a.more);
 }
 
-/* From behind the tag that the cursor names; a page of them. */
-static void reply_groups(struct request *r, const char *template_id, const struct groups *g,
-	const char *cursor, unsigned tags, unsigned limit)
+static int add_group(struct request *r, const char *template_id, const struct groups *g, size_t i,
+	json_t *list, struct error *e)
+{
+	json_t *group = group_json(r, template_id, &g->items[i], g->assignments, e);
+
+	if (json_array_append_new(list, group) == 0)
+		return 0;
+	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */
+}
+
+static void reply_groups(struct request *r, const char *template_id, const struct groups *g)
 {
 	json_t *list = json_array(), *next = NULL;
 	struct error e = {0};
 	size_t i = 0;
 
-	for (size_t k = 0; *cursor && k < g->count; k++)
-		if (strcmp(g->items[k].tag, cursor) == 0)
-			i = k + 1;
-	for (; i < g->count && e.code == ERROR_NONE; i++) {
-		if (json_array_size(list) == tags) {
-			next = json_string(g->items[i - 1].tag);
-			break;
-		}
-		if (json_array_append_new(
-			    list, group_json(r, template_id, &g->items[i], limit, &e)) < 0)
-			(void)error_set(&e, ERROR_NO_SPACE, ENOMEM,
-				"out of memory"); /* unless already set */
-	}
+	while (*g->after.tag && i < g->count && orders[g->order](&g->items[i], &g->after) <= 0)
+		i++;
+	for (; i < g->count && !next && e.code == ERROR_NONE; i++)
+		if (json_array_size(list) == g->tags)
+			next = cursor_json(g->order, &g->items[i - 1]);
+		else
+			(void)add_group(r, template_id, g, i, list, &e); /* e says it */
 	if (e.code != ERROR_NONE) {
 		json_decref(list);
 		reply_failure(r, &e);
@@ -446,22 +529,12 @@ static void reply_groups(struct request *r, const char *template_id, const struc
 
 void api_tags_groups(struct request *r)
 {
-	static int (*const orders[ORDERS_])(const void *, const void *) = {
-		by_time_desc, by_time, by_name, by_name_desc};
 	struct groups g = {.items = NULL};
-	char cursor[SEARCH_MAX];
-	unsigned limit, tags;
-	enum order order;
 	struct found_template t;
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (!take_count(r, "assignmentLimit", GROUP_ASSIGNMENTS, GROUP_ASSIGNMENTS_MAX, &limit) ||
-		!take_count(r, "tagsLimit", GROUP_TAGS, GROUP_TAGS_MAX, &tags) ||
-		!take_order(r, &order) ||
-		!api_take_query(r, "search", g.search, sizeof(g.search)) ||
-		!api_take_query(r, "tagsCursor", cursor, sizeof(cursor)) ||
-		!find_own(r, r->params[0], &ref, &t))
+	if (!take_groups(r, &g) || !api_own_template(r, r->params[0], &ref, &t))
 		return;
 	g.items = api_calloc(r, (STORE_TAGS_MAX + 1) * sizeof(*g.items));
 	if (!g.items)
@@ -469,8 +542,8 @@ void api_tags_groups(struct request *r)
 	if (store_tag_list(fleet_of(r)->store, t.row.id, collect_tag, &g, &e) < 0) {
 		reply_failure(r, &e);
 	} else {
-		qsort(g.items, g.count, sizeof(*g.items), orders[order]);
-		reply_groups(r, t.row.id, &g, cursor, tags, limit);
+		qsort(g.items, g.count, sizeof(*g.items), orders[g.order]);
+		reply_groups(r, t.row.id, &g);
 	}
 	free(g.items);
 }

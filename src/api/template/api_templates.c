@@ -280,21 +280,51 @@ static void on_done(struct request *r, bool complete)
 		l->request = NULL;
 }
 
+/* Clients may say their team; the operator sees those of all. */
+static bool check_team(struct request *r)
+{
+	char team[STORE_NAME_MAX + 1];
+	int n = uri_query_get(r->head->query, "teamID", team, sizeof(team));
+
+	if (n == -ENOENT || n == 0 || r->admin ||
+		(n > 0 && store_team_is(fleet_of(r)->store, r->key->team_id, team)))
+		return true;
+	reply_error(r, 400, "Team ID param mismatch with the API key");
+	return false;
+}
+
+/* The order of an item: NAME:ID, or NAME: of the operator's. */
+static bool take_after(struct request *r, char ret[TOKEN_BYTES])
+{
+	int n = uri_query_get(r->head->query, "nextToken", ret, TOKEN_BYTES);
+	const char *id = n > 0 ? strrchr(ret, ':') : NULL;
+
+	if (n == -ENOENT)
+		ret[0] = '\0';
+	if (n == -ENOENT || n == 0)
+		return true;
+	if (id && (!id[1] || strlen(id + 1) == STORE_TEMPLATE_ID_BYTES - 1))
+		return true;
+	reply_error(r, 400, "Invalid next token");
+	return false;
+}
+
+static bool take_page(struct request *r, struct listing *l)
+{
+	l->limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX);
+	return l->limit && take_after(r, l->after);
+}
+
 static void list_templates(struct request *r, bool paged, bool defaults)
 {
 	static const struct request_ops ops = {.done = on_done};
-	struct listing *l = calloc(1, sizeof(*l));
+	struct listing *l = api_calloc(r, sizeof(*l));
 
-	if (!l) {
-		reply_error(r, 503, "out of memory");
+	if (!l)
 		return;
-	}
-	if (paged) {
-		l->limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX);
-		if (!l->limit || !api_take_query(r, "nextToken", l->after, sizeof(l->after))) {
-			free(l);
-			return;
-		}
+	if (!check_team(r) || (paged && !take_page(r, l))) {
+		free(l);
+		return;
 	}
 	l->defaults = defaults;
 	l->work.data = l;
@@ -339,7 +369,10 @@ static bool load(
 			return true;
 		entry_done(ret);
 	}
-	reply_failure(r, &e);
+	if (e.code == ERROR_NOT_FOUND) /* what the template's own text adds is for the operator */
+		reply_error(r, 404, "template '%s' not found", name);
+	else
+		reply_failure(r, &e);
 	return false;
 }
 
@@ -383,12 +416,15 @@ static void reply_built(
 	struct error e = {0};
 
 	if (!t->mine && !r->admin)
-		reply_error(r, 403, "you don't have access to template '%.64s'", ref->name);
-	else if (ref->has_tag && find_directory(fleet_of(r), t, ref, dir, &e) < 0)
-		reply_failure(r, &e);
-	else
+		reply_error(r, 403, "you don't have access to template '%s'", ref->name);
+	else if (!ref->has_tag || find_directory(fleet_of(r), t, ref, dir, &e) == 0)
 		reply_json(r, 200,
 			json_pack("{s:s, s:b}", "templateID", t->row.id, "public", t->row.public));
+	else if (e.code == ERROR_NOT_FOUND)
+		reply_error(
+			r, 404, "tag '%s' does not exist for template '%s'", ref->tag, ref->name);
+	else
+		reply_failure(r, &e);
 }
 
 static bool reply_snapshot(struct request *r)
@@ -447,16 +483,26 @@ static bool check_tag(struct request *r, const char *given, const struct templat
 	return false;
 }
 
-bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
-	struct found_template *ret)
-{
-	return resolve(r, given, false, ret_ref, ret);
-}
-
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret)
 {
 	return resolve(r, given, false, ret_ref, ret) && check_tag(r, given, ret_ref, ret);
+}
+
+bool api_own_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (!api_find_template(r, given, ret_ref, ret))
+		return false;
+	if (ret->built && (ret->mine || r->admin))
+		return true;
+	if (ret->built || (fd = template_open(&fleet_of(r)->home, ret->name, NULL)) >= 0)
+		reply_error(r, 403, "you don't have access to template '%s'", ret_ref->name);
+	else
+		reply_error(r, 404, "template '%s' not found", ret_ref->name);
+	return false;
 }
 
 bool api_usable_template(struct request *r, const char *given, struct template_ref *ret_ref,
