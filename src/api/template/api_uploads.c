@@ -7,7 +7,7 @@
 #include "api/auth.h"
 #include "api/template/receive.h"
 #include "base/clock.h"
-#include "catalog/catalog_internal.h"
+#include "catalog/catalog.h"
 #include "catalog/uploads.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
@@ -27,7 +27,7 @@ static bool find_file(struct request *r, struct store_catalog *ret)
 	if (store_catalog_get(fleet_of(r)->store, r->params[0], ret, &e) == 0)
 		return true;
 	if (e.code == ERROR_NOT_FOUND)
-		reply_error(r, 404, "there is no template %.64s", r->params[0]);
+		reply_error(r, 404, "template '%.64s' not found", r->params[0]);
 	else
 		reply_failure(r, &e);
 	return false;
@@ -47,7 +47,7 @@ static void reply_address(struct request *r, const struct store_catalog *t)
 	char signature[UPLOAD_SIGNATURE_BYTES];
 	uint64_t expires_s = clock_realtime_ns() / NS_PER_S + UPLOAD_VALID_S;
 
-	if (uploads_sign(fleet_of(r)->catalog->uploads, t->id, r->params[1], expires_s, signature) <
+	if (uploads_sign(catalog_uploads(fleet_of(r)), t->id, r->params[1], expires_s, signature) <
 		0) {
 		reply_error(r, 500, "the address cannot be signed");
 		return;
@@ -67,8 +67,8 @@ void api_upload_find(struct request *r)
 	if (!find_file(r, &t))
 		return;
 	if (!auth_may_see(r, t.key_id))
-		reply_error(r, 404, "there is no template %.64s", r->params[0]);
-	else if (uploads_have(fleet_of(r)->catalog->uploads, t.key_id, r->params[1]))
+		reply_error(r, 404, "template '%.64s' not found", r->params[0]);
+	else if (uploads_have(catalog_uploads(fleet_of(r)), t.key_id, r->params[1]))
 		reply_json(r, 201, json_pack("{s:b}", "present", 1));
 	else
 		reply_address(r, &t);
@@ -83,7 +83,7 @@ static bool may_upload(struct request *r)
 
 	if (uri_query_get(r->head->query, "signature", given, sizeof(given)) < 0 ||
 		uri_query_u64(r->head->query, "expires", INT64_MAX, &expires_s) < 0 ||
-		uploads_sign(fleet_of(r)->catalog->uploads, r->params[0], r->params[1], expires_s,
+		uploads_sign(catalog_uploads(fleet_of(r)), r->params[0], r->params[1], expires_s,
 			right) < 0 ||
 		!secret_equal(given, right)) {
 		reply_error(r, 401, "the address's signature is wrong: ask for the file again");
@@ -119,7 +119,7 @@ void api_upload_put(struct request *r)
 	}
 	if (r->head->content_length < 0)
 		reply_error(r, 411, "the upload needs a Content-Length");
-	else if (upload_begin(fleet_of(r)->catalog->uploads, t.key_id, r->params[1],
+	else if (upload_begin(catalog_uploads(fleet_of(r)), t.key_id, r->params[1],
 			 (uint64_t)r->head->content_length, &upload, &e) < 0)
 		reply_failure(r, &e);
 	else

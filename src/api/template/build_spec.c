@@ -9,7 +9,7 @@
 #include "base/address.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "catalog/catalog_internal.h"
+#include "catalog/catalog.h"
 #include "catalog/find.h"
 #include "catalog/uploads.h"
 #include "fleet/fleet_of.h"
@@ -281,7 +281,7 @@ static json_t *files_of(struct request *r, const json_t *step, const struct stor
 			"step %zu: filesHash must be 64 digits of 0-9 a-f", number);
 		return NULL;
 	}
-	if (!uploads_have(f->catalog->uploads, b->key_id, hash)) {
+	if (!uploads_have(catalog_uploads(f), b->key_id, hash)) {
 		(void)error_set(e, ERROR_USAGE, ENOENT,
 			"step %zu: its files were not uploaded: PUT them to the url of GET "
 			"/templates/%s/files/%s",
