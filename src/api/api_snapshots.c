@@ -173,7 +173,7 @@ static bool take_name(
 	*ret_named = v && !json_is_null(v);
 	if (!*ret_named)
 		return true;
-	if (json_is_string(v) && template_ref_parse(json_string_value(v), ref, &reason) == 0)
+	if (json_is_string(v) && template_ref_parse_new(json_string_value(v), ref, &reason) == 0)
 		return api_check_namespace(r, ref);
 	reply_error(r, 400, "Invalid name: %s", reason);
 	return false;

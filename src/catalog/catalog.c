@@ -144,6 +144,17 @@ void catalog_drop_later(struct fleet *f, const char *build_id)
 	(void)uv_timer_start(&m->timer, on_removal_due, DROP_LATER_MS, 0);
 }
 
+bool catalog_keep(struct fleet *f, const struct store_build *b)
+{
+	if (b->status != STORE_BUILD_READY)
+		return false;
+	if (waiting_removal(f->catalog, b->id)) {
+		catalog_drop_later(f, b->id); /* from now on */
+		return true;
+	}
+	return is_used(f, b->id);
+}
+
 void catalog_drop(struct fleet *f, const char *build_id)
 {
 	struct catalog_removal *m;

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "catalog/catalog.h"
 #include "fleet/fleet.h"
 #include "image/template.h"
+#include "store/builds.h"
 #include "store/tags.h"
 
 static void take(struct found_template *ret, const char *key_id)
@@ -39,9 +41,7 @@ static int find_built(struct fleet *f, const char *key_id, bool all, const char 
 	take(ret, key_id);
 	if (!ret->mine && !ret->row.public && !all)
 		return error_set(e, ERROR_FORBIDDEN, EACCES,
-			"you don't have access to template '%.64s': it belongs to another key and "
-			"is not public",
-			word);
+			"you don't have access to template '%.128s'", word);
 	return 1;
 }
 
@@ -109,25 +109,46 @@ int find_template(struct fleet *f, const char *key_id, bool all, const struct te
 	return r < 0 ? r : 0;
 }
 
+static int no_tag(const struct found_template *t, const struct template_ref *ref, struct error *e)
+{
+	return error_set(e, ERROR_NOT_FOUND, ENOENT,
+		"template '%.128s' with tag '%.128s' not found", t->name, ref->tag);
+}
+
+/* A build that is ready may be called by its id, with a tag or without. */
+static int find_build(struct fleet *f, const struct found_template *t,
+	const struct template_ref *ref, char ret[STORE_NAME_MAX + 1], struct error *e)
+{
+	struct store_build b = {0};
+	struct error why = {0};
+	int r = outcome(store_build_get(f->store, ref->tag, &b, &why), &why, e);
+
+	if (r < 0)
+		return r;
+	if (r == 0 || strcmp(b.template_id, t->row.id) != 0 || !catalog_keep(f, &b))
+		return no_tag(t, ref, e);
+	memcpy(ret, b.id, sizeof(b.id));
+	return 0;
+}
+
 int find_directory(struct fleet *f, const struct found_template *t, const struct template_ref *ref,
 	char ret[STORE_NAME_MAX + 1], struct error *e)
 {
 	struct store_tag tag = {0};
 	struct error why = {0};
+	int r;
 
 	if (!t->built) {
 		if (strcmp(ref->tag, "default") != 0 && !strchr(t->name, ':'))
-			return error_set(e, ERROR_NOT_FOUND, ENOENT,
-				"template '%.64s' with tag '%.64s' not found", t->name, ref->tag);
+			return no_tag(t, ref, e);
 		memcpy(ret, t->name, strlen(t->name) + 1);
 		return 0;
 	}
-	if (store_tag_get(f->store, t->row.id, ref->tag, &tag, &why) < 0) {
-		if (why.code != ERROR_NOT_FOUND)
-			return error_set(e, why.code, why.err, "%s", why.message);
-		return error_set(e, ERROR_NOT_FOUND, ENOENT,
-			"template '%.64s' with tag '%.64s' not found", t->name, ref->tag);
-	}
+	if (route_is_uuid(ref->tag))
+		return find_build(f, t, ref, ret, e);
+	r = outcome(store_tag_get(f->store, t->row.id, ref->tag, &tag, &why), &why, e);
+	if (r <= 0)
+		return r < 0 ? r : no_tag(t, ref, e);
 	memcpy(ret, tag.build_id, sizeof(tag.build_id));
 	return 0;
 }

@@ -32,8 +32,8 @@ struct found_template {
 int find_template(struct fleet *f, const char *key_id, bool all, const struct template_ref *ref,
 	struct found_template *ret, struct error *e);
 
-/* Finds the build that a tag names. The build's name is also the name of its directory. Fails with
- * ERROR_NOT_FOUND. */
+/* Finds the build that a tag names, or the one with that id. The build's id is also the name of its
+ * directory, which stays for a minute at least. Fails with ERROR_NOT_FOUND. */
 int find_directory(struct fleet *f, const struct found_template *t, const struct template_ref *ref,
 	char ret[STORE_NAME_MAX + 1], struct error *e);
 

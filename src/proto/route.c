@@ -174,13 +174,20 @@ int template_ref_parse(const char *s, struct template_ref *ret, const char **ret
 		ret->has_tag = true;
 		if (!take_name(s + name + 1, n - name - 1, ".", ret->tag, TEMPLATE_TAG_MAX))
 			return bad_name(ret_reason, "a template's tag must be of a-z 0-9 _ . -");
-		if (route_is_uuid(ret->tag))
-			return bad_name(ret_reason, "a template's tag must not be a UUID");
 		n = name;
 	}
 	if (!take_name(s, n, "", ret->name, TEMPLATE_NAME_MAX))
 		return bad_name(ret_reason, "a template's name must be of a-z 0-9 _ -");
 	return 0;
+}
+
+int template_ref_parse_new(const char *s, struct template_ref *ret, const char **ret_reason)
+{
+	int r = template_ref_parse(s, ret, ret_reason);
+
+	if (r == 0 && route_is_uuid(ret->tag))
+		return bad_name(ret_reason, "a template's tag must not be a UUID");
+	return r;
 }
 
 bool route_is_uuid(const char *s)

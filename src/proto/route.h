@@ -48,12 +48,14 @@ enum { TEMPLATE_NAME_MAX = 128, TEMPLATE_TAG_MAX = 128 };
 struct template_ref {
 	char namespace[TEMPLATE_NAME_MAX + 1]; /* empty: none given */
 	char name[TEMPLATE_NAME_MAX + 1];
-	char tag[TEMPLATE_TAG_MAX + 1]; /* "default" when none was given */
+	char tag[TEMPLATE_TAG_MAX + 1]; /* "default" when none was given; a UUID means a build */
 	bool has_tag;
 };
 
 /* 0, or -EINVAL with *ret_reason saying what is wrong. */
 int template_ref_parse(const char *s, struct template_ref *ret, const char **ret_reason);
+/* The same for a name that something gets: its tag must not be a UUID. */
+int template_ref_parse_new(const char *s, struct template_ref *ret, const char **ret_reason);
 
 bool route_is_uuid(const char *s); /* 8-4-4-4-12 hexadecimal, either case */
 

@@ -296,12 +296,28 @@ static void template_references(void **state)
 	assert_string_equal(t.name, "my_name-1");
 	assert_string_equal(t.tag, "v1.0");
 	assert_true(t.has_tag);
+	assert_int_equal(template_ref_parse_new("a:v1", &t, &reason), 0);
+	assert_string_equal(t.tag, "v1");
+}
+
+/* A build is called by its id, but nothing gets such a tag. */
+static void builds_in_references(void **state)
+{
+	static const char build[] = "a:0B5AB7BA-1111-4222-8333-123456789abc";
+	struct template_ref t;
+	const char *reason = NULL;
+
+	assert_int_equal(template_ref_parse(build, &t, &reason), 0);
+	assert_string_equal(t.tag, "0b5ab7ba-1111-4222-8333-123456789abc");
+	assert_int_equal(template_ref_parse_new(build, &t, &reason), -EINVAL);
+	assert_non_null(reason);
+	assert_int_equal(template_ref_parse_new("a:", &t, &reason), -EINVAL);
 }
 
 static void bad_template_references(void **state)
 {
 	static const char *const bad[] = {"", " ", "a b", "a/", "/a", "a/b/c", "a:", ":a", "a:b:c",
-		"a.b", "a:b/c", "\xc3\xa4", "a:0b5ab7ba-1111-4222-8333-123456789abc", "../a"};
+		"a.b", "a:b/c", "\xc3\xa4", "../a"};
 	char longer[200];
 	struct template_ref t;
 
@@ -439,6 +455,7 @@ int main(void)
 		cmocka_unit_test(routing_with_a_domain),
 		cmocka_unit_test(routing_of_signed_urls),
 		cmocka_unit_test(template_references),
+		cmocka_unit_test(builds_in_references),
 		cmocka_unit_test(bad_template_references),
 		cmocka_unit_test(other_names),
 		cmocka_unit_test(signature_vectors),

@@ -51,7 +51,7 @@ static bool take_build_name(struct request *r, const json_t *body, struct templa
 		v = json_object_get(body, "alias");
 	if (!json_is_string(v))
 		return refuse(r, "Name is required");
-	if (template_ref_parse(json_string_value(v), ret, &reason) < 0)
+	if (template_ref_parse_new(json_string_value(v), ret, &reason) < 0)
 		return refuse(r, reason);
 	return api_check_namespace(r, ret);
 }
@@ -73,8 +73,9 @@ bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX 
 
 	if (!json_is_string(v) || json_string_length(v) > TEMPLATE_TAG_MAX)
 		return refuse(r, reason);
-	(void)snprintf(text, sizeof(text), "t:%s", json_string_value(v)); /* fits */
-	if (template_ref_parse(text, &ref, &reason) < 0)
+	(void)snprintf(text, sizeof(text), "t:%s",
+		json_string_value(v) + strspn(json_string_value(v), " \t\r\n")); /* fits */
+	if (template_ref_parse_new(text, &ref, &reason) < 0)
 		return refuse(r, reason);
 	memcpy(ret, ref.tag, sizeof(ref.tag));
 	return true;
