@@ -280,14 +280,20 @@ static void on_done(struct request *r, bool complete)
 		l->request = NULL;
 }
 
-/* Clients may say their team; the operator sees those of all. */
+/* Events and webhooks call the key's id a team's. */
+static bool is_own_team(const struct request *r, const char *team)
+{
+	return strcmp(team, r->key->id) == 0 ||
+	       store_team_is(fleet_of(r)->store, r->key->team_id, team);
+}
+
+/* Clients may say their team; the operator sees the templates of all. */
 static bool check_team(struct request *r)
 {
 	char team[STORE_NAME_MAX + 1];
 	int n = uri_query_get(r->head->query, "teamID", team, sizeof(team));
 
-	if (n == -ENOENT || n == 0 || r->admin ||
-		(n > 0 && store_team_is(fleet_of(r)->store, r->key->team_id, team)))
+	if (n == -ENOENT || n == 0 || r->admin || (n > 0 && is_own_team(r, team)))
 		return true;
 	reply_error(r, 400, "Team ID param mismatch with the API key");
 	return false;
@@ -386,6 +392,42 @@ static bool is_snapshot(struct request *r, struct store_snapshot *ret)
 	       api_find_snapshot(r, &ref, ret, NULL) == 0;
 }
 
+static bool resolve(struct request *r, const char *given, bool any_team,
+	struct template_ref *ret_ref, struct found_template *ret)
+{
+	const char *reason;
+	struct error e = {0};
+
+	if (template_ref_parse(given, ret_ref, &reason) < 0) {
+		reply_error(r, 400, "%s", reason);
+		return false;
+	}
+	if (!any_team && !api_check_namespace(r, ret_ref))
+		return false;
+	if (find_template(fleet_of(r), r->key->id, r->admin, ret_ref, ret, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	return true;
+}
+
+/* False: answered. */
+static bool check_tag(struct request *r, const char *given, const struct template_ref *ref,
+	const struct found_template *t)
+{
+	if (t->built || strcmp(ref->tag, "default") == 0 || strchr(t->name, ':'))
+		return true;
+	reply_error(r, 404, "template '%.200s' not found", given);
+	return false;
+}
+
+/* For names of the client's own team. False: answered. */
+static bool find_named(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	return resolve(r, given, false, ret_ref, ret) && check_tag(r, given, ret_ref, ret);
+}
+
 void api_template_get(struct request *r)
 {
 	struct store_template row;
@@ -398,7 +440,7 @@ void api_template_get(struct request *r)
 		reply_json(r, 200, build_snapshot_json(&sn));
 		return;
 	}
-	if (!api_find_template(r, r->params[0], &ref, &t))
+	if (!find_named(r, r->params[0], &ref, &t))
 		return;
 	if (t.built) {
 		api_catalog_get(r, &t.row);
@@ -444,7 +486,7 @@ void api_template_alias(struct request *r)
 	struct template_ref ref;
 	struct entry m;
 
-	if (reply_snapshot(r) || !api_find_template(r, r->params[0], &ref, &t))
+	if (reply_snapshot(r) || !find_named(r, r->params[0], &ref, &t))
 		return;
 	if (t.built) {
 		reply_built(r, &t, &ref);
@@ -454,47 +496,12 @@ void api_template_alias(struct request *r)
 	}
 }
 
-static bool resolve(struct request *r, const char *given, bool any_team,
-	struct template_ref *ret_ref, struct found_template *ret)
-{
-	const char *reason;
-	struct error e = {0};
-
-	if (template_ref_parse(given, ret_ref, &reason) < 0) {
-		reply_error(r, 400, "%s", reason);
-		return false;
-	}
-	if (!any_team && !api_check_namespace(r, ret_ref))
-		return false;
-	if (find_template(fleet_of(r), r->key->id, r->admin, ret_ref, ret, &e) < 0) {
-		reply_failure(r, &e);
-		return false;
-	}
-	return true;
-}
-
-/* False: answered. */
-static bool check_tag(struct request *r, const char *given, const struct template_ref *ref,
-	const struct found_template *t)
-{
-	if (t->built || strcmp(ref->tag, "default") == 0 || strchr(t->name, ':'))
-		return true;
-	reply_error(r, 404, "template '%.200s' not found", given);
-	return false;
-}
-
-bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
-	struct found_template *ret)
-{
-	return resolve(r, given, false, ret_ref, ret) && check_tag(r, given, ret_ref, ret);
-}
-
 bool api_own_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret)
 {
 	_cleanup_close_ int fd = -1;
 
-	if (!api_find_template(r, given, ret_ref, ret))
+	if (!find_named(r, given, ret_ref, ret))
 		return false;
 	if (ret->built && (ret->mine || r->admin))
 		return true;
