@@ -151,12 +151,9 @@ void api_creation_free(struct api_creation *c); /* NULL is fine */
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* Find the template that a client's word means. A template of the operator need not exist,
- * unless it is called with a tag. Only api_usable_template() takes names of other teams. Both return
- * false if the request was answered. */
+/* Finds the template that a client's word means, also of another team. A template of the operator
+ * need not exist, unless it is called with a tag. Returns false if it answered the request. */
 bool api_usable_template(struct request *r, const char *given, struct template_ref *ret_ref,
-	struct found_template *ret);
-bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 
 /* Finds a template that the client may change: its own, or of the operator's socket any that a
@@ -207,7 +204,8 @@ struct api_deferred *api_defer(struct request *r); /* NULL if it answered with 5
 struct request *api_deferred_take(struct api_deferred *d);
 
 /* Finds the key's snapshot that a client names by id, or by name and tag (protocol section 2.2).
- * Returns 0, -ENOENT if the key has no such snapshot, or an error of the store. */
+ * The id of one that has a name stands for that name, and the id of a build for a tag. Returns 0,
+ * -ENOENT if the key has no such snapshot, or an error of the store. */
 struct store_snapshot;
 int api_find_snapshot(const struct request *r, const struct template_ref *ref,
 	struct store_snapshot *ret, struct error *e);

@@ -35,14 +35,6 @@ enum { FORK_MAX = 100, FORK_S = 15, QUERY_MAX = 512 };
 
 /* --- names --- */
 
-int api_find_snapshot(const struct request *r, const struct template_ref *ref,
-	struct store_snapshot *ret, struct error *e)
-{
-	if (!api_is_own_name(r, ref))
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no such snapshot");
-	return store_snapshot_find(fleet_of(r)->store, auth_scope(r), ref->name, ref->tag, ret, e);
-}
-
 static json_t *snapshot_json(const struct store_snapshot *sn)
 {
 	_cleanup_free_ char *name = *sn->name ? str_printf("%s:%s", sn->name, sn->tag)

@@ -58,21 +58,19 @@ static int check(const struct store_snapshot *sn, struct error *e)
 	return r;
 }
 
-/* Takes the name away from an older snapshot. */
-static int take_name(struct store *s, const struct store_snapshot *sn, struct error *e)
+int store_snapshot_unname(
+	struct store *s, const char *key_id, const char *name, const char *tag, struct error *e)
 {
 	struct query q = db_query(s, STMT_SNAPSHOT_UNNAME,
 		"UPDATE snapshots SET name = NULL, tag = NULL "
 		"WHERE key_id = ? AND name = ? AND tag = ?");
+	int r;
 
-	if (!*sn->name) {
-		query_done(&q);
-		return 0;
-	}
-	query_text(&q, sn->key_id);
-	query_text(&q, sn->name);
-	query_text(&q, sn->tag);
-	return query_run(&q, NULL, e);
+	query_text(&q, key_id);
+	query_text(&q, name);
+	query_text(&q, tag);
+	r = query_run(&q, NULL, e);
+	return r < 0 ? r : db_durable(s, e);
 }
 
 static int insert(struct store *s, const struct store_snapshot *sn, struct error *e)
@@ -106,8 +104,8 @@ int store_snapshot_insert(struct store *s, const struct store_snapshot *sn, stru
 		r = db_check_space(s, e);
 	if (r == 0)
 		r = txn_begin(&t, s, e);
-	if (r == 0)
-		r = take_name(s, sn, e);
+	if (r == 0 && *sn->name)
+		r = store_snapshot_unname(s, sn->key_id, sn->name, sn->tag, e);
 	if (r == 0)
 		r = insert(s, sn, e);
 	return r == 0 ? txn_commit(&t, true, e) : r;

@@ -37,6 +37,11 @@ struct store_snapshot {
 /* Synced. ERROR_USAGE -EINVAL for a malformed name or tag. */
 int store_snapshot_insert(struct store *s, const struct store_snapshot *sn, struct error *e);
 
+/* Takes the name and the tag away from the key's snapshot that has them. None is success.
+ * Synced. */
+int store_snapshot_unname(
+	struct store *s, const char *key_id, const char *name, const char *tag, struct error *e);
+
 /* Finds the snapshot with that id, or with that name and tag. key_id NULL: of any key; then the
  * newest with that name. ERROR_NOT_FOUND. */
 int store_snapshot_find(struct store *s, const char *key_id, const char *word, const char *tag,

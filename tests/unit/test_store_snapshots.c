@@ -78,6 +78,26 @@ static void test_the_newest_has_the_name(void **state)
 	assert_string_equal(sn.tag, "");
 }
 
+static void test_a_name_is_taken_away(void **state)
+{
+	struct fixture *f = *state;
+	struct store_snapshot sn = {0};
+
+	add(f, 'a', "work", "v1");
+	add(f, 'b', "work", "v2");
+	ok(f, store_snapshot_unname(f->s, "another-key", "work", "v1", &f->e));
+	ok(f, store_snapshot_unname(f->s, f->key, "work", "v3", &f->e));
+	ok(f, store_snapshot_find(f->s, f->key, "work", "v1", &sn, &f->e));
+	ok(f, store_snapshot_unname(f->s, f->key, "work", "v1", &f->e));
+	fixture_reopen(f);
+	ok(f, store_snapshot_find(f->s, f->key, "aaaaaaaaaaaaaaaaaaaa", "", &sn, &f->e));
+	assert_string_equal(sn.name, "");
+	assert_string_equal(sn.tag, "");
+	ok(f, store_snapshot_find(f->s, f->key, "work", "v2", &sn, &f->e));
+	refused(f, ENOENT, ERROR_NOT_FOUND,
+		store_snapshot_find(f->s, f->key, "work", "v1", &sn, &f->e));
+}
+
 static void test_malformed_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -157,6 +177,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_found_by_id_and_name),
 		T(test_the_newest_has_the_name),
+		T(test_a_name_is_taken_away),
 		T(test_malformed_is_refused),
 		T(test_pages),
 		T(test_deletion),

@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "api/template/build_json.h"
+#include "api/template/tagged.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "catalog/catalog.h"
@@ -104,21 +105,24 @@ void api_catalog_get(struct request *r, const struct store_catalog *c)
 static void change_public(struct request *r, const char *text, size_t n, bool with_names)
 {
 	json_t *body = api_body(r, text, n);
-	struct found_template t;
+	struct tagged of;
+	const struct store_catalog *row = &of.t.row;
 	struct template_ref ref;
 	struct error e = {0};
-	bool public = false, ok = body && api_own_template(r, r->params[0], &ref, &t);
+	bool public = false, ok = body && tagged_find(r, r->params[0], &ref, &of);
 
-	public = ok && t.row.public;
+	public = ok && row->public;
 	ok = ok && api_take_flag(r, body, "public", &public);
 	json_decref(body);
 	if (!ok)
 		return;
-	if (public != t.row.public && store_catalog_set_public(fleet_of(r)->store, t.row.id, public,
-					      clock_realtime_ns(), &e) < 0)
+	if (of.snapshots)
+		reply_error(r, 400, "a snapshot cannot be made public");
+	else if (public != row->public && store_catalog_set_public(fleet_of(r)->store, row->id,
+						  public, clock_realtime_ns(), &e) < 0)
 		reply_failure(r, &e);
 	else if (with_names)
-		reply_json(r, 200, json_pack("{s:[s]}", "names", t.row.name));
+		reply_json(r, 200, json_pack("{s:[s]}", "names", row->name));
 	else
 		reply_empty(r, 200);
 }

@@ -1,4 +1,4 @@
-/* Tags of templates. */
+/* Tags of templates, and of snapshots (tagged.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,8 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "api/template/build_json.h"
+#include "api/template/tagged.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
@@ -34,7 +36,8 @@ enum {
 
 struct change {
 	struct fleet *fleet;
-	const char *template_id, *build_id; /* NULL: removes */
+	struct tagged of;
+	char build_id[STORE_NAME_MAX + 1];  /* "": removes */
 	char (*tags)[TEMPLATE_TAG_MAX + 1]; /* owned */
 	size_t count;
 	char old[TAGS_AT_ONCE][STORE_UUID_BYTES]; /* builds that lost a tag */
@@ -81,17 +84,17 @@ static int change_one(struct change *c, const char *tag, struct error *e)
 	struct store *s = c->fleet->store;
 	struct store_tag old = {0};
 	struct error why = {0};
-	bool had = store_tag_get(s, c->template_id, tag, &old, &why) == 0;
+	bool had = tagged_get(s, &c->of, tag, &old, &why) == 0;
 	int r;
 
 	if (!had && why.code != ERROR_NOT_FOUND)
 		return error_set(e, why.code, why.err, "%s", why.message);
-	if (had ? c->build_id && strcmp(old.build_id, c->build_id) == 0 : !c->build_id)
+	if (had ? strcmp(old.build_id, c->build_id) == 0 : !*c->build_id)
 		return 0; /* it is so already */
-	r = c->build_id
-		    ? store_tag_assign(s, c->template_id, tag, c->build_id, clock_realtime_ns(), e)
-		    : store_tag_remove(s, c->template_id, tag, e);
-	if (r == 0 && had)
+	r = *c->build_id
+		    ? store_tag_assign(s, c->of.t.row.id, tag, c->build_id, clock_realtime_ns(), e)
+		    : tagged_remove(s, &c->of, tag, e);
+	if (r == 0 && had && !c->of.snapshots)
 		memcpy(c->old[c->old_count++], old.build_id, sizeof(old.build_id));
 	return r;
 }
@@ -122,26 +125,31 @@ static json_t *tags_json(const struct change *c)
 	return list;
 }
 
+static void reply_assigned(struct request *r, struct change *c, const struct template_ref *ref)
+{
+	struct error e = {0};
+
+	if (c->of.snapshots)
+		reply_error(r, 400,
+			"a snapshot has the tag that its name had when it was made: make one with "
+			"the name '%.128s:%.128s'",
+			*c->of.sn.name ? c->of.sn.name : "NAME", c->tags[0]);
+	else if (find_directory(c->fleet, &c->of.t, ref, c->build_id, &e) < 0 || change(c, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 201,
+			json_pack("{s:s, s:o}", "buildID", c->build_id, "tags", tags_json(c)));
+}
+
 static void assign(struct request *r, const char *text, size_t n)
 {
 	struct change c = {.fleet = fleet_of(r)};
 	json_t *body = api_body(r, text, n);
-	char build_id[STORE_NAME_MAX + 1];
-	struct found_template t;
 	struct template_ref ref;
-	struct error e = {0};
 
 	if (body && take_tags(r, body, &c) &&
-		api_own_template(r, json_tree_text(body, "target"), &ref, &t)) {
-		c.template_id = t.row.id;
-		c.build_id = build_id;
-		if (find_directory(c.fleet, &t, &ref, build_id, &e) < 0 || change(&c, &e) < 0)
-			reply_failure(r, &e);
-		else
-			reply_json(r, 201,
-				json_pack(
-					"{s:s, s:o}", "buildID", build_id, "tags", tags_json(&c)));
-	}
+		tagged_find(r, json_tree_text(body, "target"), &ref, &c.of))
+		reply_assigned(r, &c, &ref);
 	free(c.tags);
 	json_decref(body);
 }
@@ -155,24 +163,21 @@ static void remove_tags(struct request *r, const char *text, size_t n)
 {
 	struct change c = {.fleet = fleet_of(r)};
 	json_t *body = api_body(r, text, n);
-	struct found_template t;
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (body && take_tags(r, body, &c) &&
-		api_own_template(r, json_tree_text(body, "name"), &ref, &t)) {
-		c.template_id = t.row.id;
-		if (strcmp(ref.tag, "default") != 0)
-			reply_error(r, 400,
-				"Template name should not contain a tag, use the 'tags' field "
-				"instead");
-		else if (has_tag(&c, "default"))
-			reply_error(r, 400, "Cannot delete the 'default' tag");
-		else if (change(&c, &e) < 0)
-			reply_failure(r, &e);
-		else
-			reply_empty(r, 204);
-	}
+	if (!body || !take_tags(r, body, &c) ||
+		!tagged_find(r, json_tree_text(body, "name"), &ref, &c.of))
+		; /* answered */
+	else if (strcmp(ref.tag, "default") != 0)
+		reply_error(r, 400,
+			"Template name should not contain a tag, use the 'tags' field instead");
+	else if (has_tag(&c, "default"))
+		reply_error(r, 400, "Cannot delete the 'default' tag");
+	else if (change(&c, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_empty(r, 204);
 	free(c.tags);
 	json_decref(body);
 }
@@ -206,15 +211,15 @@ static void reply_list(struct request *r, int err, json_t *json, struct error *e
 
 void api_tags_list(struct request *r)
 {
-	struct found_template t;
+	struct tagged t;
 	struct template_ref ref;
 	struct error e = {0};
 	json_t *list;
 
-	if (!api_own_template(r, r->params[0], &ref, &t))
+	if (!tagged_find(r, r->params[0], &ref, &t))
 		return;
 	list = json_array();
-	reply_list(r, store_tag_list(fleet_of(r)->store, t.row.id, add_tag, list, &e), list, &e);
+	reply_list(r, tagged_list(fleet_of(r)->store, &t, add_tag, list, &e), list, &e);
 }
 
 static int count_tag(void *arg, const struct store_tag *t)
@@ -225,14 +230,14 @@ static int count_tag(void *arg, const struct store_tag *t)
 
 void api_tags_count(struct request *r)
 {
-	struct found_template t;
+	struct tagged t;
 	struct template_ref ref;
 	struct error e = {0};
 	json_int_t total = 0;
 
-	if (!api_own_template(r, r->params[0], &ref, &t))
+	if (!tagged_find(r, r->params[0], &ref, &t))
 		return;
-	if (store_tag_list(fleet_of(r)->store, t.row.id, count_tag, &total, &e) < 0)
+	if (tagged_list(fleet_of(r)->store, &t, count_tag, &total, &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_json(r, 200, json_pack("{s:I}", "total", total));
@@ -241,7 +246,7 @@ void api_tags_count(struct request *r)
 void api_tags_exists(struct request *r)
 {
 	char text[TEMPLATE_TAG_MAX * 2], tag[TEMPLATE_TAG_MAX + 1];
-	struct found_template t;
+	struct tagged t;
 	struct store_tag row;
 	struct template_ref ref;
 	struct error e = {0};
@@ -254,11 +259,11 @@ void api_tags_exists(struct request *r)
 		return;
 	}
 	given = json_string(text);
-	good = api_take_tag(r, given, tag) && api_own_template(r, r->params[0], &ref, &t);
+	good = api_take_tag(r, given, tag) && tagged_find(r, r->params[0], &ref, &t);
 	json_decref(given);
 	if (!good)
 		return;
-	err = store_tag_get(fleet_of(r)->store, t.row.id, tag, &row, &e);
+	err = tagged_get(fleet_of(r)->store, &t, tag, &row, &e);
 	if (err < 0 && e.code != ERROR_NOT_FOUND)
 		reply_failure(r, &e);
 	else
@@ -300,14 +305,13 @@ static int add_assignment(void *arg, const struct store_tag *t)
 }
 
 /* One more than the limit tells whether there are more. */
-static int list_assignments(struct fleet *f, const char *template_id, const char *tag,
+static int list_assignments(struct fleet *f, const struct tagged *of, const char *tag,
 	uint64_t before, struct assignments *a, struct error *e)
 {
 	int r;
 
 	a->list = json_array();
-	r = store_tag_history(
-		f->store, template_id, tag, before, a->limit + 1, add_assignment, a, e);
+	r = tagged_history(f->store, of, tag, before, a->limit + 1, add_assignment, a, e);
 	return r < 0 ? r : 0;
 }
 
@@ -316,18 +320,18 @@ void api_tag_assignments(struct request *r)
 	struct assignments a = {.limit = api_limit(r, ASSIGNMENTS_MAX, ASSIGNMENTS)};
 	unsigned long long before = 0;
 	char tag[TEMPLATE_TAG_MAX + 1];
-	struct found_template t;
+	struct tagged t;
 	struct store_tag row;
 	struct template_ref ref;
 	struct error e = {0};
 
 	if (!a.limit || !api_take_number(r, "cursor", "Invalid cursor", INT64_MAX, &before) ||
-		!api_own_template(r, r->params[0], &ref, &t))
+		!tagged_find(r, r->params[0], &ref, &t))
 		return;
 	(void)snprintf(tag, sizeof(tag), "%s", r->params[1]); /* none is longer */
 	fold(tag);
-	if (store_tag_get(fleet_of(r)->store, t.row.id, tag, &row, &e) < 0 ||
-		list_assignments(fleet_of(r), t.row.id, row.tag, before, &a, &e) < 0) {
+	if (tagged_get(fleet_of(r)->store, &t, tag, &row, &e) < 0 ||
+		list_assignments(fleet_of(r), &t, row.tag, before, &a, &e) < 0) {
 		json_decref(a.list);
 		reply_failure(r, &e);
 		return;
@@ -358,9 +362,15 @@ static int collect_tag(void *arg, const struct store_tag *t)
 {
 	struct groups *g = arg;
 
+	struct store_tag *more;
+
 	if (!strstr(t->tag, g->search))
 		return 0;
-	g->items[g->count++] = *t; /* the store limits their number */
+	more = array_grow(g->items, g->count, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	g->items = more;
+	g->items[g->count++] = *t;
 	return 0;
 }
 
@@ -482,12 +492,12 @@ static bool take_groups(struct request *r, struct groups *g)
 	return true;
 }
 
-static json_t *group_json(struct request *r, const char *template_id, const struct store_tag *tag,
+static json_t *group_json(struct request *r, const struct tagged *of, const struct store_tag *tag,
 	unsigned limit, struct error *e)
 {
 	struct assignments a = {.limit = limit};
 
-	if (list_assignments(fleet_of(r), template_id, tag->tag, 0, &a, e) < 0) {
+	if (list_assignments(fleet_of(r), of, tag->tag, 0, &a, e) < 0) {
 		json_decref(a.list);
 		return NULL;
 	}
@@ -495,17 +505,17 @@ static json_t *group_json(struct request *r, const char *template_id, const stru
 		"{s:s, s:o, s:b}", "tag", tag->tag, "assignments", a.list, "hasMore", a.more);
 }
 
-static int add_group(struct request *r, const char *template_id, const struct groups *g, size_t i,
+static int add_group(struct request *r, const struct tagged *of, const struct groups *g, size_t i,
 	json_t *list, struct error *e)
 {
-	json_t *group = group_json(r, template_id, &g->items[i], g->assignments, e);
+	json_t *group = group_json(r, of, &g->items[i], g->assignments, e);
 
 	if (json_array_append_new(list, group) == 0)
 		return 0;
 	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */
 }
 
-static void reply_groups(struct request *r, const char *template_id, const struct groups *g)
+static void reply_groups(struct request *r, const struct tagged *of, const struct groups *g)
 {
 	json_t *list = json_array(), *next = NULL;
 	struct error e = {0};
@@ -517,7 +527,7 @@ static void reply_groups(struct request *r, const char *template_id, const struc
 		if (json_array_size(list) == g->tags)
 			next = cursor_json(g->order, &g->items[i - 1]);
 		else
-			(void)add_group(r, template_id, g, i, list, &e); /* e says it */
+			(void)add_group(r, of, g, i, list, &e); /* e says it */
 	if (e.code != ERROR_NONE) {
 		json_decref(list);
 		reply_failure(r, &e);
@@ -530,20 +540,20 @@ static void reply_groups(struct request *r, const char *template_id, const struc
 void api_tags_groups(struct request *r)
 {
 	struct groups g = {.items = NULL};
-	struct found_template t;
+	struct tagged t;
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (!take_groups(r, &g) || !api_own_template(r, r->params[0], &ref, &t))
+	if (!take_groups(r, &g) || !tagged_find(r, r->params[0], &ref, &t))
 		return;
-	g.items = api_calloc(r, (STORE_TAGS_MAX + 1) * sizeof(*g.items));
-	if (!g.items)
-		return;
-	if (store_tag_list(fleet_of(r)->store, t.row.id, collect_tag, &g, &e) < 0) {
+	if (tagged_list(fleet_of(r)->store, &t, collect_tag, &g, &e) < 0) {
+		(void)error_set(
+			&e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */
 		reply_failure(r, &e);
 	} else {
-		qsort(g.items, g.count, sizeof(*g.items), orders[g.order]);
-		reply_groups(r, t.row.id, &g);
+		if (g.count)
+			qsort(g.items, g.count, sizeof(*g.items), orders[g.order]);
+		reply_groups(r, &t, &g);
 	}
 	free(g.items);
 }

@@ -83,7 +83,7 @@ json_t *build_of_template_json(const struct store_build *b)
 }
 
 /* A snapshot's id has 20 characters of a-z and 0-9, which are a number of 104 bits. */
-static void make_build_id(const char *snapshot_id, char out[STR_UUID_BYTES])
+void build_id_of_snapshot(const char *snapshot_id, char out[STORE_UUID_BYTES])
 {
 	static const uint8_t at[] = {0, 1, 2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15};
 	unsigned __int128 n = 0;
@@ -106,7 +106,7 @@ static struct store_build build_of_snapshot(const struct store_snapshot *sn)
 		.memory_mb = (uint32_t)(sn->memory_bytes >> 20),
 		.disk_mb = (uint32_t)(sn->disk_bytes >> 20)};
 
-	make_build_id(sn->id, b.id);
+	build_id_of_snapshot(sn->id, b.id);
 	return b;
 }
 

@@ -31,8 +31,10 @@ json_t *build_template_json(const struct store_catalog *c, const struct store_bu
 /* Makes a build of TemplateWithBuilds. */
 json_t *build_of_template_json(const struct store_build *b);
 
-/* Makes a TemplateWithBuilds of a snapshot, with the one build that E2B's clients expect. The
- * build's id follows from the snapshot's. */
+/* Makes the id of the one build that E2B's clients expect of a snapshot. */
+void build_id_of_snapshot(const char *snapshot_id, char out[STORE_UUID_BYTES]);
+
+/* Makes a TemplateWithBuilds of a snapshot, with that build. */
 json_t *build_snapshot_json(const struct store_snapshot *sn);
 
 /* Makes an assignment of a tag (protocol section 11.6). */
