@@ -29,3 +29,8 @@ def install(source, there, pinned, command):
 
 def install_npm(source, there):
     return install(source, there, "package-lock.json", ["npm", "ci", "--no-audit", "--no-fund", "--silent"])
+
+
+def install_python(source, there):
+    return install(source, there, "requirements.txt",
+                   ["sh", "-c", "python3 -m venv venv && venv/bin/pip install --quiet --requirement requirements.txt"])
