@@ -14,8 +14,6 @@
 
 enum { ENVD_PORT = 49983 };
 
-/* Names of other sandboxes do not belong to the Internet, so denyOut is not needed with them. */
-
 /* Reads an array of at most max entries. NULL, with *ret_err 0: there is none. */
 static const json_t *list_of(
 	const json_t *network, const char *name, size_t max, int *ret_err, struct error *e)
@@ -55,20 +53,47 @@ static int parse_entry(const json_t *list, const char *name, size_t i, bool with
 	return 0;
 }
 
+/* Sandboxes have no IPv6, so it is denied in any case. */
+static int check_deny_ipv6(const char *text, size_t i, struct error *e)
+{
+	const char *reason;
+
+	return network_ipv6_check(text, &reason) == 0
+		       ? 0
+		       : error_set(e, ERROR_USAGE, EINVAL, "denyOut[%zu] '%.64s': %s", i, text,
+				 reason);
+}
+
+static int check_deny_entry(const json_t *list, size_t i, bool *ret_all, struct error *e)
+{
+	const char *text = entry_of(list, "denyOut", i, e);
+	struct network_target t;
+	int r;
+
+	if (text && network_is_ipv6(text))
+		return check_deny_ipv6(text, i, e);
+	r = parse_entry(list, "denyOut", i, false, &t, e);
+	if (r == 0 && t.host[0]) /* E2B's words, with the member */
+		r = error_set(e, ERROR_USAGE, EINVAL, "denyOut[%zu]: invalid denied CIDR %.64s", i,
+			t.host);
+	if (r == 0 && network_target_is_all(&t))
+		*ret_all = true;
+	return r;
+}
+
 static int check_deny(const json_t *network, bool *ret_all, struct error *e)
 {
 	int r;
 	const json_t *list = list_of(network, "denyOut", NETWORK_TARGETS_MAX, &r, e);
-	struct network_target t;
 
-	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
-		r = parse_entry(list, "denyOut", i, false, &t, e);
-		if (r == 0 && t.host[0])
-			r = error_set(e, ERROR_USAGE, EINVAL, "invalid denied CIDR %.64s", t.host);
-		if (r == 0 && network_target_is_all(&t))
-			*ret_all = true;
-	}
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
+		r = check_deny_entry(list, i, ret_all, e);
 	return r;
+}
+
+bool network_allow_needs_deny(const struct network_target *t)
+{
+	return t->host[0] && !str_ends_with(t->host, RULES_BETWEEN_DOMAIN);
 }
 
 static int check_allow(
@@ -85,8 +110,7 @@ static int check_allow(
 				"allowOut[%zu] '%.64s': private and reserved addresses cannot be "
 				"allowed",
 				i, json_string_value(json_array_get(list, i)));
-		if (r == 0 && t.host[0] && !denies_all &&
-			!str_ends_with(t.host, RULES_BETWEEN_DOMAIN))
+		if (r == 0 && !denies_all && network_allow_needs_deny(&t)) /* E2B's words */
 			r = error_set(e, ERROR_USAGE, EINVAL,
 				"When specifying allowed domains in allow out, you must include "
 				"'ALL_TRAFFIC' in deny out to block all other traffic.");

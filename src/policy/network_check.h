@@ -20,4 +20,8 @@ enum {
 int network_check(const json_t *network, bool no_internet, const struct network_floor *floor,
 	struct error *e);
 
+/* Whether an entry of allowOut needs 0.0.0.0/0 in denyOut. All names do, but those of other
+ * sandboxes: they do not belong to the Internet. */
+bool network_allow_needs_deny(const struct network_target *t);
+
 #endif

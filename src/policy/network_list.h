@@ -5,14 +5,22 @@
 #define POLICY_NETWORK_LIST_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 
 enum { NETWORK_LIST_MAX = 64, NETWORK_LIST_TEXT_MAX = 4096 };
 
-/* Fails with Checks a list. Fails with ERROR_USAGE or ERROR_LIMIT; the message begins with
- * `what`. */
+/* Whether it is "on" or "off", in any case. They are no host names: a list such as "off,x.com" is a
+ * mistake. */
+bool network_list_is_word(const char *word);
+
+/* Checks a list. Fails with ERROR_USAGE or ERROR_LIMIT; the message begins with `what`. */
 int network_list_check(const char *text, const char *what, struct error *e);
+
+/* Returns the names and addresses of a checked list that is no policy; of "off" an empty array. NULL:
+ * it sets no limit, or out of memory. */
+json_t *network_list_words(const char *text);
 
 /* Makes a layer of a worker's policy (docs/network.md). id: for its rules, which become "key[0]"
  * and so on for "key"; the rule that denies the rest has the id itself. *ret stays NULL if the list

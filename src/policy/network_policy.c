@@ -30,7 +30,7 @@ static int add_rules(json_t *rules, const json_t *network, const char *name, con
 		char id[ID_BYTES];
 
 		if (!text || network_target_parse(text, true, &t, &reason) < 0)
-			continue;				    /* never: it was checked */
+			continue; /* IPv6 in denyOut, which no sandbox has */
 		(void)snprintf(id, sizeof(id), "%s[%zu]", name, i); /* fits */
 		if (json_array_append_new(rules, network_rule(id, action, &t)) < 0)
 			return -1;

@@ -1,15 +1,18 @@
 #include "policy/network_target.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <netinet/in.h>
+
 #include "base/cleanup.h"
 #include "base/place.h"
 #include "base/str.h"
 
-enum { LABEL_MAX = 63, PREFIX_MAX = 32 };
+enum { LABEL_MAX = 63, PREFIX_MAX = 32, PREFIX6_MAX = 128 };
 
 static uint32_t mask_of(unsigned bits)
 {
@@ -130,6 +133,31 @@ static bool looks_like_address(const char *s)
 	return strchr(s, '/') || s[strspn(s, "0123456789.")] == '\0';
 }
 
+bool network_is_ipv6(const char *text)
+{
+	const char *colon = strchr(text, ':');
+
+	return *text == '[' || (colon && strchr(colon + 1, ':'));
+}
+
+int network_ipv6_check(const char *text, const char **ret_reason)
+{
+	const char *slash = strchr(text, '/');
+	char s[INET6_ADDRSTRLEN];
+	struct in6_addr a;
+	uint64_t bits = PREFIX6_MAX;
+
+	if (slash && (str_parse_u64(slash + 1, &bits) < 0 || bits > PREFIX6_MAX))
+		return fail(ret_reason, "the number after the slash must be 0 to 128");
+	(void)snprintf(s, sizeof(s), "%.*s", slash ? (int)(slash - text) : -1, text);
+	if (strlen(s) != (slash ? (size_t)(slash - text) : strlen(text)) ||
+		inet_pton(AF_INET6, s, &a) != 1)
+		return fail(ret_reason, "it is no IPv6 address");
+	if (IN6_IS_ADDR_V4MAPPED(&a) && bits >= PREFIX6_MAX - PREFIX_MAX)
+		return fail(ret_reason, "it stands for IPv4 addresses: write those");
+	return 0;
+}
+
 int network_target_parse(
 	const char *text, bool with_port, struct network_target *ret, const char **ret_reason)
 {
@@ -143,7 +171,7 @@ int network_target_parse(
 		return fail(ret_reason, "a name has at most 128 bytes");
 	if (strstr(text, "://"))
 		return fail(ret_reason, "it is a URL: give its host only");
-	if (*text == '[' || (colon && strchr(colon + 1, ':')))
+	if (network_is_ipv6(text))
 		return fail(ret_reason, "IPv6 is not served");
 	if (colon && !with_port)
 		return fail(ret_reason, "a port cannot be given here");

@@ -24,6 +24,14 @@ struct network_target {
 int network_target_parse(
 	const char *text, bool with_port, struct network_target *ret, const char **ret_reason);
 
+/* Whether the text has two colons or begins with a bracket, so only IPv6 can be meant. */
+bool network_is_ipv6(const char *text);
+
+/* Checks an IPv6 address or range in CIDR form. One that only stands for IPv4 addresses (RFC 4291,
+ * section 2.5.5.2) is refused, because it would have to be matched. Fails like
+ * network_target_parse(). */
+int network_ipv6_check(const char *text, const char **ret_reason);
+
 /* Parses a name without wildcards and writes it in lower case. Fails like
  * network_target_parse(). */
 int network_name_parse(const char *text, char ret[NETWORK_HOST_MAX + 1], const char **ret_reason);

@@ -5,26 +5,62 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "policy/network_check.h"
 #include "policy/network_document.h"
-
-#define EVERYTHING "0.0.0.0/0"
+#include "policy/network_list.h"
 
 static bool is_word(const struct network_options *o, const char *word)
 {
 	return o->word && strcmp(o->word, word) == 0;
 }
 
+/* Whether one of them is HOST, or else everything. What the daemon refuses is none. */
+static bool any_is(const struct option_list *l, bool (*is)(const struct network_target *t))
+{
+	struct network_target t;
+	const char *reason;
+
+	for (unsigned i = 0; i < l->count; i++)
+		if (network_target_parse(l->items[i], true, &t, &reason) == 0 && is(&t))
+			return true;
+	return false;
+}
+
+/* The daemon would say it in the words of its API. */
+static int check_names(const struct network_options *o, struct error *e)
+{
+	if (o->deny.count && any_is(&o->allow, network_allow_needs_deny) &&
+		!any_is(&o->deny, network_target_is_all))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--allow with a name needs --deny " NETWORK_EVERYTHING
+			", or no --deny: then all else is denied");
+	return 0;
+}
+
+/* Of a list. */
+static int check_words(const char *text, struct error *e)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *rest = copy, *word;
+
+	while ((word = strsep(&rest, ",")))
+		if (network_list_is_word(word))
+			return error_set(e, ERROR_USAGE, EINVAL,
+				"--network: '%s' is no name: write on or off alone", word);
+	return copy ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+}
+
 static int check(const struct network_options *o, struct error *e)
 {
 	if (!o->word)
-		return 0;
+		return check_names(o, e);
 	if (o->allow.count)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"--network and --allow exclude each other: --network takes a list, too");
 	if (!is_word(o, "on") && o->deny.count)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"--deny needs --network on, or none: all else is denied already");
-	return 0;
+	return is_word(o, "on") || is_word(o, "off") ? 0 : check_words(o->word, e);
 }
 
 static json_t *strings(const struct option_list *l)
@@ -56,7 +92,7 @@ static json_t *words(const char *text)
 
 static json_t *allowing(json_t *list)
 {
-	return json_pack("{s:o, s:[s]}", "allowOut", list, "denyOut", EVERYTHING);
+	return json_pack("{s:o, s:[s]}", "allowOut", list, "denyOut", NETWORK_EVERYTHING);
 }
 
 static json_t *body_of(const struct network_options *o)

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/options.h"
 
+#define NETWORK_EVERYTHING "0.0.0.0/0"
+
 struct network_options {
 	const char *word; /* "on", "off" or a list of what is allowed; NULL: not given */
 	struct option_list allow, deny, allow_in;
