@@ -243,6 +243,8 @@ bool api_check_network(struct request *r, const json_t *network, enum store_inte
 void api_network_hide(json_t *network);
 /* Returns the network object as clients see it, without passwords, or NULL if none was given. */
 json_t *api_network_json(const struct store_sandbox *sb);
+/* Returns the limits above it (policy/network_shown.h), or NULL if there are none. */
+json_t *api_network_floors_json(const struct request *r, const struct store_sandbox *sb);
 
 /* Returns the sandbox's policy, or NULL if it has none. */
 json_t *api_policy_json(const struct store_sandbox *sb);

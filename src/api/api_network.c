@@ -15,8 +15,10 @@
 #include "network/references.h"
 #include "network/trust.h"
 #include "policy/network_check.h"
+#include "policy/network_shown.h"
 #include "proto/json_tree.h"
 #include "rules/rules.h"
+#include "store/keys.h"
 
 bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret)
 {
@@ -76,6 +78,19 @@ json_t *api_network_json(const struct store_sandbox *sb)
 		return NULL;
 	}
 	return network;
+}
+
+/* The template's is known while the sandbox runs. */
+json_t *api_network_floors_json(const struct request *r, const struct store_sandbox *sb)
+{
+	const struct fleet *f = fleet_of(r);
+	const struct instance *i = instance_find(fleet_of(r), sb->id);
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	struct network_floors floors = {f->options.network, NULL, i ? i->sandbox.network : NULL};
+
+	if (store_key_get(f->store, sb->key_id, &key, NULL) == 0)
+		floors.key = key->limits.network;
+	return network_floors_shown(&floors);
 }
 
 /* A change is answered when the worker enforces it, and when the guest trusts the new authority. So

@@ -94,7 +94,7 @@ static json_t *described_to(const struct request *r, const struct store_sandbox 
 
 static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 {
-	json_t *root = described_to(r, sb), *network, *policy, *files;
+	json_t *root = described_to(r, sb), *network, *floors, *policy, *files;
 
 	if (sb->envd_token)
 		(void)json_object_set_new(root, "envdAccessToken", json_string(sb->envd_token));
@@ -112,6 +112,9 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 	network = api_network_json(sb);
 	if (network)
 		(void)json_object_set_new(root, "network", network);
+	floors = api_network_floors_json(r, sb);
+	if (floors)
+		(void)json_object_set_new(root, "networkFloors", floors);
 	policy = api_policy_json(sb);
 	if (policy)
 		(void)json_object_set_new(root, "policy", policy);

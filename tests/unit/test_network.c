@@ -20,6 +20,7 @@
 #include "policy/network_list.h"
 #include "policy/network_policy.h"
 #include "policy/network_rules.h"
+#include "policy/network_shown.h"
 
 #define NEEDS_ALL                                                                                  \
 	"When specifying allowed domains in allow out, you must include 'ALL_TRAFFIC' in deny "    \
@@ -801,6 +802,46 @@ static void test_lists(void **state)
 	}
 }
 
+/* --- what clients see of the limits above --- */
+
+static void expect_shown(const struct network_floors *floors, const char *want)
+{
+	json_t *shown = network_floors_shown(floors);
+	char *text = shown ? json_dumps(shown, JSON_COMPACT) : NULL;
+
+	if (!want)
+		assert_null(shown);
+	else
+		assert_string_equal(text, want);
+	free(text);
+	json_decref(shown);
+}
+
+static void test_shown(void **state)
+{
+	struct network_floor *f = floor_of("allow-list *.x.com:443 192.0.2.1 192.0.2.0/24:80"),
+			     *off = floor_of("off"), *on = floor_of("on");
+	const struct network_floors all = {f, " a.com , b.com:1", "off"};
+
+	(void)state; /* none */
+	expect_shown(&(struct network_floors){on, "", NULL}, NULL);
+	expect_shown(&(struct network_floors){NULL, ",", NULL}, NULL);
+	expect_shown(&all, "{\"operator\":{\"allow\":[\"*.x.com:443\",\"192.0.2.1\","
+			   "\"192.0.2.0/24:80\"]},\"key\":{\"allow\":[\"a.com\",\"b.com:1\"]},"
+			   "\"template\":{\"allow\":[]}}");
+	f->policy = json_pack("{s:s}", "default", "deny");
+	f->mode = NETWORK_ON;
+	expect_shown(&(struct network_floors){f, "{\"version\": 1}", NULL},
+		"{\"operator\":{\"policy\":true},\"key\":{\"policy\":true}}");
+	f->mode = NETWORK_OFF;
+	expect_shown(&(struct network_floors){f, NULL, NULL},
+		"{\"operator\":{\"allow\":[],\"policy\":true}}");
+	expect_shown(&(struct network_floors){off, NULL, NULL}, "{\"operator\":{\"allow\":[]}}");
+	network_floor_free(f);
+	network_floor_free(off);
+	network_floor_free(on);
+}
+
 /* The longest of all that may be said fits. */
 static void test_longest_line(void **state)
 {
@@ -872,6 +913,7 @@ int main(void)
 		cmocka_unit_test(test_proxy_options),
 		cmocka_unit_test(test_proxies),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_shown),
 		cmocka_unit_test(test_longest_line),
 	};
 

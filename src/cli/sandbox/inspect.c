@@ -27,6 +27,7 @@ static const char *const details[][2] = {
 	{"keyID", "key_id"},
 	{"pauseMode", "pause_mode"},
 	{"network", "network"},
+	{"networkFloors", "network_floors"},
 	{"allowInternetAccess", "allow_internet_access"},
 	{"envdVersion", "envd_version"},
 };
