@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/place.h"
-#include "egress/between_name.h"
+#include "rules/between_name.h"
 #include "egress/names_report.h"
 #include "egress/record.h"
 #include "egress/why.h"

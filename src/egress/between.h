@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "egress/between_name.h"
+#include "rules/between_name.h"
 
 struct context;
 

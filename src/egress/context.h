@@ -24,6 +24,17 @@ struct context_counts {
 	uint64_t allowed, failed, denied, reset;
 };
 
+enum context_full { CONTEXT_NOT_FULL, CONTEXT_KEY_FULL, CONTEXT_HOST_FULL };
+
+/* Flows that the daemon lends (lease.h). */
+struct context_lease {
+	bool limited; /* the daemon has said so */
+	bool asked;   /* its answer is to come */
+	unsigned lent, waiting;
+	enum context_full full; /* what the last answer said */
+	uint64_t rest_until_ns;
+};
+
 struct context {
 	struct loop loop;
 	struct link link;
@@ -55,6 +66,7 @@ struct context {
 	uint64_t denials_told; /* changes when the daemon was told them */
 	uint64_t records_lost; /* since the daemon was last told */
 	unsigned active;       /* flows that passed the limits, and peers of datagrams */
+	struct context_lease lease;
 	uint64_t last_active_ns;
 	struct pump_means means;
 };

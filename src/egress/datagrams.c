@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "egress/answers.h"
 #include "egress/counts.h"
+#include "egress/lease.h"
 #include "egress/record.h"
 #include "egress/target.h"
 #include "proto/egress_wire.h"
@@ -178,6 +179,7 @@ static void free_peer(struct peer *p)
 	c->active--;
 	c->last_active_ns = c->loop.now_ns;
 	free(p);
+	lease_left(c);
 }
 
 static void on_datagram(void *arg, uint32_t events)
@@ -329,16 +331,43 @@ static struct peer *find(struct datagrams *d, const struct egress_datagram *g)
 	return p;
 }
 
+/* One for which the daemon has no room. A program sends again what is lost while it is asked. */
+static void refuse_peer(struct context *c, const struct egress_datagram *g)
+{
+	const struct record r = {.proto = "udp",
+		.verdict = "denied",
+		.rule = lease_rule(c),
+		.reason = lease_reason(c),
+		.address = net_get(g->remote.address),
+		.port = g->remote.port,
+		.generation = c->policy->generation,
+		.begin_ms = record_now_ms()};
+
+	record_send(c, &r);
+}
+
+static bool has_room(struct datagrams *d, const struct egress_datagram *g)
+{
+	struct context *c = d->context;
+	enum lease_verdict verdict;
+
+	while (d->peers >= c->policy->limits.datagram_peers)
+		free_peer(d->oldest);
+	verdict = lease_look(c);
+	if (verdict == LEASE_REFUSED)
+		refuse_peer(c, g);
+	return verdict == LEASE_ROOM;
+}
+
 static void make_peer(struct datagrams *d, const struct egress_datagram *g)
 {
 	struct context *c = d->context;
 	struct peer *p;
 
 	if (!c->policy || !c->policy->limits.datagram_peers ||
-		!rate_take(&c->flow_rate, c->policy->limits.flows_per_second, c->loop.now_ns))
+		!rate_take(&c->flow_rate, c->policy->limits.flows_per_second, c->loop.now_ns) ||
+		!has_room(d, g))
 		return;
-	while (d->peers >= c->policy->limits.datagram_peers)
-		free_peer(d->oldest);
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return;

@@ -12,6 +12,7 @@
 #include "egress/counts.h"
 #include "egress/dns_stream.h"
 #include "egress/flow_internal.h"
+#include "egress/lease.h"
 #include "egress/opening.h"
 #include "egress/pump.h"
 #include "egress/why.h"
@@ -108,11 +109,12 @@ static void end(struct flow *f, bool reset)
 	first_done(&f->first);
 	pump_done(&f->up);
 	pump_done(&f->down);
-	if (f->counted)
-		c->active--;
+	c->active -= f->counted;
+	c->lease.waiting -= f->state == LEASE;
 	c->last_active_ns = c->loop.now_ns;
 	unlink_flow(f);
 	free(f);
+	lease_left(c);
 }
 
 static void end_reset(struct flow *f)
@@ -672,6 +674,74 @@ static void become_why(struct flow *f)
 		loop_start(&f->flows->context->loop, &f->timer, HEADER_MS);
 }
 
+static void refuse_lease(struct flow *f)
+{
+	const struct context *c = f->flows->context;
+
+	(void)strcpy(f->target.rule, lease_rule(c)); /* fits */
+	refuse(f, EGRESS_DENIED, ECONNREFUSED, lease_reason(c));
+}
+
+/* It is within all limits. */
+static void enter(struct flow *f)
+{
+	struct context *c = f->flows->context;
+
+	f->counted = true;
+	c->active++;
+	if (f->open.to.port == DNS_PORT)
+		become_dns(f);
+	else if (f->target.asked == WHY_ADDRESS && f->target.port == WHY_PORT)
+		become_why(f);
+	else
+		go(f, target_begin(c, f->target.asked, f->target.port, false, &f->target));
+}
+
+static void look_at_lease(struct flow *f)
+{
+	struct context *c = f->flows->context;
+
+	switch (lease_look(c)) {
+	case LEASE_ROOM:
+		loop_stop(&c->loop, &f->timer);
+		enter(f);
+		break;
+	case LEASE_WAIT:
+		f->state = LEASE;
+		c->lease.waiting++;
+		if (!f->timer.at_ns)
+			loop_start(&c->loop, &f->timer, LEASE_WAIT_MS);
+		break;
+	case LEASE_REFUSED:
+		refuse_lease(f);
+		break;
+	}
+}
+
+/* Looks again. */
+static void end_wait(struct flow *f)
+{
+	struct context *c = f->flows->context;
+
+	f->state = HEADER;
+	c->lease.waiting--;
+	loop_change(&c->loop, &f->guest, EPOLLIN);
+	look_at_lease(f);
+}
+
+void flows_lent(struct flows *all)
+{
+	struct flow *f = all->first, *newer;
+
+	while (f && f->next)
+		f = f->next;
+	for (; f; f = newer) { /* the oldest first */
+		newer = f->previous;
+		if (f->state == LEASE)
+			end_wait(f);
+	}
+}
+
 static void begin(struct flow *f)
 {
 	struct context *c = f->flows->context;
@@ -679,7 +749,7 @@ static void begin(struct flow *f)
 
 	f->target.asked = net_get(f->open.to.address);
 	f->target.port = f->open.to.port;
-	if (l && c->active >= l->flows) {
+	if (l && c->active + c->lease.waiting >= l->flows) {
 		(void)strcpy(f->target.rule, "limit flows"); /* fits */
 		refuse(f, EGRESS_DENIED, ECONNREFUSED, "the sandbox has too many flows");
 		return;
@@ -689,14 +759,7 @@ static void begin(struct flow *f)
 		refuse(f, EGRESS_DENIED, ECONNREFUSED, "the sandbox opens flows too fast");
 		return;
 	}
-	f->counted = true;
-	c->active++;
-	if (f->open.to.port == DNS_PORT)
-		become_dns(f);
-	else if (f->target.asked == WHY_ADDRESS && f->target.port == WHY_PORT)
-		become_why(f);
-	else
-		go(f, target_begin(c, f->target.asked, f->target.port, false, &f->target));
+	look_at_lease(f);
 }
 
 static void hand_over(struct flow *f)
@@ -767,6 +830,8 @@ static void on_late(void *arg)
 
 	if (f->state == HELLO)
 		refuse_hello(f, "its TLS hello takes too long", ALERT_HANDSHAKE_FAILURE);
+	else if (f->state == LEASE)
+		refuse_lease(f);
 	else if (f->state == BETWEEN)
 		refuse(f, EGRESS_FAILED, ETIMEDOUT, "");
 	else

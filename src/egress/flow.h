@@ -22,6 +22,9 @@ void flows_take(struct flows *f, int fd);
 /* A new policy is in force: resets flows that it does not allow. */
 void flows_judge(struct flows *f);
 
+/* The daemon has answered how many flows there may be (lease.h). */
+void flows_lent(struct flows *f);
+
 unsigned flows_count(const struct flows *f);
 
 #endif

@@ -16,6 +16,7 @@
 /* What a flow waits for.
  *
  *	HEADER	 the guest's header. Leads to all others
+ *	LEASE	 the daemon, for room for one more flow. Goes on as from HEADER
  *	RESOLVE	 the addresses of its name: `ask`. To DIAL, or to CONSENT
  *	CONSENT	 a person: `consent`. The guest was told that it waits. To DIAL
  *	BETWEEN	 the daemon, for a connection to another sandbox: `between`. To HELLO, or to WHY
@@ -31,6 +32,7 @@
  * From each of them a flow may end (end). The guest's socket is watched in all. */
 enum flow_state {
 	HEADER,
+	LEASE,
 	RESOLVE,
 	CONSENT,
 	BETWEEN,

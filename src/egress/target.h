@@ -4,7 +4,7 @@
 #ifndef EGRESS_TARGET_H
 #define EGRESS_TARGET_H
 
-#include "egress/between_name.h"
+#include "rules/between_name.h"
 #include "egress/context.h"
 #include "intercept/exchange.h"
 

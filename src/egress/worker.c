@@ -14,6 +14,7 @@
 #include "egress/counts.h"
 #include "egress/datagrams.h"
 #include "egress/flow.h"
+#include "egress/lease.h"
 #include "egress/middle.h"
 #include "egress/names_report.h"
 #include "egress/own.h"
@@ -94,6 +95,7 @@ static void on_client(void *arg)
 	counts_tell(&w->context);
 	between_tell(&w->context);
 	consent_tell(&w->context);
+	lease_tell(&w->context);
 }
 
 /* For the next worker. */
@@ -209,17 +211,32 @@ static void take_between(struct worker *w, const json_t *between)
 		say(w, "error", "between: expected what became of a connection to another sandbox");
 }
 
-/* What is about one flow. False: it is about all of them. */
+static void take_lease(struct worker *w, const json_t *said)
+{
+	struct context *c = &w->context;
+
+	if (lease_take(c, said) < 0) {
+		say(w, "error", "flows.lent: expected how many flows there may be");
+		return;
+	}
+	flows_lent(w->flows);
+	lease_left(c); /* many may have ended meanwhile */
+}
+
+/* What is no policy. */
 static bool take_answer(struct worker *w, const json_t *message)
 {
 	const json_t *between = json_object_get(message, "between");
 	const json_t *ask = json_object_get(message, "ask");
+	const json_t *flows = json_object_get(message, "flows");
 
 	if (between)
 		take_between(w, between);
 	else if (ask && consent_take(&w->context, ask) < 0)
 		say(w, "error", "ask: expected an id and a decision, allow or deny");
-	return between || ask;
+	else if (flows)
+		take_lease(w, flows);
+	return between || ask || flows;
 }
 
 static void on_line(void *arg, char *line, size_t n)

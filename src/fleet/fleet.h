@@ -25,6 +25,7 @@ struct approvals;
 struct between;
 struct catalog;
 struct backend;
+struct flow_leases;
 struct instance;
 struct invocations;
 struct network_floor;
@@ -133,6 +134,9 @@ struct fleet {
 	struct noted_process *processes[FLEET_BUCKETS]; /* activity_process.h */
 	struct approvals *approvals;			/* approvals.h */
 	struct between *between; /* of each sandbox with a worker (between.h) */
+	/* Flows that workers may have (flow_leases.h): of each key that has some, and in all. */
+	struct flow_leases *flow_leases;
+	unsigned flows_lent;
 	struct aside aside;
 	struct renewal *renewal;	       /* of secrets (renewal.h); NULL: none */
 	struct catalog *catalog;	       /* of templates that clients build (catalog.h) */

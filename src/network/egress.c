@@ -24,6 +24,7 @@
 #include "network/budgets.h"
 #include "network/decisions.h"
 #include "network/egress_link.h"
+#include "network/flow_leases.h"
 #include "network/identity.h"
 #include "network/network.h"
 #include "policy/network_floor.h"
@@ -90,6 +91,7 @@ struct egress {
 	struct egress_link *link;
 	struct between *between;  /* only with a link; NULL: none */
 	struct asker *asker;	  /* likewise */
+	struct flow_lease *flows; /* likewise, and never NULL then */
 	struct budgets_lent lent; /* to this worker */
 	bool idle;		  /* the worker said so */
 	uint64_t began_ms;	  /* the worker; by the loop's clock */
@@ -193,6 +195,8 @@ static void close_link(struct egress *x)
 	x->between = NULL;
 	asker_close(x->asker);
 	x->asker = NULL;
+	flow_lease_close(x->flows);
+	x->flows = NULL;
 	egress_link_close(x->link);
 	x->link = NULL;
 }
@@ -315,6 +319,21 @@ static void note_activity(struct egress *x, const json_t *object)
 	activity_lost(x->log, number(object, "lost"));
 }
 
+/* Tells the worker how many flows it may have. Returns 0 or -errno. */
+static int say_lent(struct egress *x)
+{
+	_cleanup_free_ char *line = flow_lease_line(x->flows);
+
+	return line ? egress_link_send(x->link, line, -1) : -ENOMEM;
+}
+
+static void lend_flows(struct egress *x, const json_t *said)
+{
+	flow_lease_take(x->flows, said);
+	if (say_lent(x) < 0)
+		complain(x, "it does not read how many flows it may have");
+}
+
 static void on_line(json_t *object, void *arg)
 {
 	struct egress *x = arg;
@@ -334,6 +353,8 @@ static void on_line(json_t *object, void *arg)
 		return;
 	if (ask && x->asker)
 		asker_take(x->asker, ask);
+	if (json_object_get(object, "flows"))
+		lend_flows(x, json_object_get(object, "flows"));
 	keep_denials(x, json_object_get(object, "denials"));
 	if (json_is_object(names))
 		keep_names(x, names);
@@ -468,7 +489,11 @@ static int open_link(struct egress *x, struct error *e)
 	x->between = between_open(x->instance, &between_ops, x); /* or none is made */
 	budgets_lent_done(&x->lent);
 	x->asker = asker_open(x->instance, &asker_ops, x, &x->lent); /* likewise */
-	r = tell_policy(x, e);
+	x->flows = flow_lease_open(x->fleet, x->key_id, !x->pid);
+	r = x->flows ? say_lent(x) : -ENOMEM;
+	if (r < 0)
+		(void)error_set_errno(e, ERROR_NO_SPACE, -r, "the number of its flows");
+	r = r ? r : tell_policy(x, e);
 	if (r < 0)
 		close_link(x);
 	return r;

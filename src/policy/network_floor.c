@@ -69,10 +69,45 @@ int network_floor_set_mode(struct network_floor *f, const char *word, struct err
 		"--network: '%.64s' is none of on, off and allow-list", word);
 }
 
+struct network_flows network_floor_flows(const struct network_floor *f)
+{
+	struct network_flows n = f ? f->flows : (struct network_flows){0};
+
+	return (struct network_flows){n.sandbox ? n.sandbox : NETWORK_FLOWS,
+		n.key ? n.key : NETWORK_KEY_FLOWS, n.host ? n.host : NETWORK_HOST_FLOWS};
+}
+
+/* The numbers are within the options' bounds. */
+static int take_flows(struct network_floor *f, const struct network_words *words, struct error *e)
+{
+	struct network_flows n;
+
+	f->flows = (struct network_flows){
+		(unsigned)words->flows, (unsigned)words->key_flows, (unsigned)words->host_flows};
+	n = network_floor_flows(f);
+	if (!words->key_flows && n.key > n.host)
+		n.key = f->flows.key = n.host;
+	if (n.key > n.host)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--max-key-flows: a key has at most as many as the host (%u: "
+			"--max-host-flows)",
+			n.host);
+	if (!words->flows && n.sandbox > n.key)
+		n.sandbox = f->flows.sandbox = n.key;
+	if (n.sandbox > n.key)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--max-flows: a sandbox has at most as many as its key (%u: "
+			"--max-key-flows)",
+			n.key);
+	return 0;
+}
+
 static int take_words(struct network_floor *f, const struct network_words *words, struct error *e)
 {
 	int r = words->mode ? network_floor_set_mode(f, words->mode, e) : 0;
 
+	if (r == 0)
+		r = take_flows(f, words, e);
 	if (r == 0 && words->allow.count && f->mode != NETWORK_ALLOW_LIST)
 		r = error_set(e, ERROR_USAGE, EINVAL,
 			"--egress-allow needs --network allow-list, which forbids all else");

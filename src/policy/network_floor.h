@@ -29,6 +29,20 @@ enum {
 	NETWORK_ROOTS_BYTES_MAX = 4 << 20,    /* likewise */
 };
 
+/* Flows at the same time. Peers of datagrams are flows for the last two. */
+enum {
+	NETWORK_FLOWS = 512,	    /* of a sandbox, if the operator does not say */
+	NETWORK_FLOWS_MAX = 768,    /* that may be said */
+	NETWORK_KEY_FLOWS = 8192,   /* of all sandboxes of a key, likewise */
+	NETWORK_HOST_FLOWS = 16384, /* of all sandboxes, likewise */
+	NETWORK_ALL_FLOWS_MAX = 1 << 20,
+	NETWORK_DATAGRAM_PEERS = 256, /* of a sandbox */
+};
+
+struct network_flows {
+	unsigned sandbox, key, host; /* 0: as above */
+};
+
 struct network_floor {
 	enum network_mode mode;
 	/* Arrays as in the policy (docs/network.md). */
@@ -39,6 +53,7 @@ struct network_floor {
 	unsigned private_count;
 	json_t *policy; /* the operator's document (docs/policy.md); NULL: none */
 	char *roots;	/* the path of --egress-roots; NULL: none */
+	struct network_flows flows;
 };
 
 /* Makes a floor with the network on and NETWORK_DNS_DEFAULT as resolver. Returns NULL when out of
@@ -46,12 +61,17 @@ struct network_floor {
 struct network_floor *network_floor_new(void);
 void network_floor_free(struct network_floor *f);
 
+/* The bounds that apply, none of them 0. f may be NULL. */
+struct network_flows network_floor_flows(const struct network_floor *f);
+
 /* The options of mayfly serve: --network, --egress-allow, --egress-allow-private,
- * --egress-hosts, --egress-roots, --egress-proxy, --egress-proxy-login and --policy. */
+ * --egress-hosts, --egress-roots, --egress-proxy, --egress-proxy-login, --policy,
+ * --max-flows, --max-key-flows and --max-host-flows. */
 struct network_words {
 	/* NULL: not given */
 	const char *mode, *hosts, *roots, *proxy, *proxy_login, *policy;
 	struct option_list allow, private;
+	uint64_t flows, key_flows, host_flows; /* 0: not given */
 };
 
 /* Makes a floor from these options, with this host's resolvers. The caller frees it. */

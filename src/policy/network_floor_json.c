@@ -21,9 +21,10 @@ static json_t *private_json(const struct network_floor *f)
 
 json_t *network_floor_to_json(const struct network_floor *f)
 {
-	return json_pack("{s:s, s:o, s:O, s:O, s:O, s:O*, s:O*, s:s*}", "mode",
-		network_mode_word(f->mode), "private", private_json(f), "rules", f->rules, "hosts",
-		f->hosts, "dns", f->dns, "proxy", f->proxy, "policy", f->policy, "roots", f->roots);
+	return json_pack("{s:s, s:i, s:o, s:O, s:O, s:O, s:O*, s:O*, s:s*}", "mode",
+		network_mode_word(f->mode), "flows", (int)f->flows.sandbox, "private",
+		private_json(f), "rules", f->rules, "hosts", f->hosts, "dns", f->dns, "proxy",
+		f->proxy, "policy", f->policy, "roots", f->roots);
 }
 
 static int malformed(struct error *e, const char *name)
@@ -81,6 +82,17 @@ static int take_roots(const json_t *object, struct network_floor *f, struct erro
 	return f->roots ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
+static int take_flows(const json_t *object, struct network_floor *f, struct error *e)
+{
+	const json_t *v = json_object_get(object, "flows");
+	json_int_t n = json_integer_value(v);
+
+	if (!json_is_integer(v) || n < 0 || n > NETWORK_FLOWS_MAX)
+		return malformed(e, "flows");
+	f->flows.sandbox = (unsigned)n;
+	return 0;
+}
+
 static int take_all(const json_t *object, struct network_floor *f, struct error *e)
 {
 	const char *mode = json_string_value(json_object_get(object, "mode"));
@@ -98,6 +110,8 @@ static int take_all(const json_t *object, struct network_floor *f, struct error 
 		r = take_object(object, "policy", &f->policy, e);
 	if (r == 0)
 		r = take_private(object, f, e);
+	if (r == 0)
+		r = take_flows(object, f, e);
 	return r == 0 ? take_roots(object, f, e) : r;
 }
 

@@ -2,6 +2,7 @@
  * templates:
  *
  *	{"mode": "on", "off" or "allow-list", "private": ["10.1.0.0/16"], "roots": a path,
+ *	 "flows": of a sandbox,
  *	 "rules", "hosts", "dns", "proxy", "policy": as in struct network_floor}
  *
  * The JSON may hold the proxy's password. */

@@ -18,8 +18,8 @@ bool network_list_is_word(const char *word);
 /* Checks a list. Fails with ERROR_USAGE or ERROR_LIMIT; the message begins with `what`. */
 int network_list_check(const char *text, const char *what, struct error *e);
 
-/* Returns the names and addresses of a checked list that is no policy; of "off" an empty array. NULL:
- * it sets no limit, or out of memory. */
+/* Returns the names and addresses of a checked list that is no policy; of "off" an empty array.
+ * NULL: it sets no limit, or out of memory. */
 json_t *network_list_words(const char *text);
 
 /* Makes a layer of a worker's policy (docs/network.md). id: for its rules, which become "key[0]"

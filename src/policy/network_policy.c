@@ -9,11 +9,9 @@
 
 enum { ID_BYTES = 32 };
 
-/* What one sandbox may have at a time. */
+/* What one sandbox may have in a second. */
 enum {
-	FLOWS_MAX = 512,
 	FLOWS_PER_SECOND = 200,
-	DATAGRAM_PEERS_MAX = 256,
 	DNS_PER_SECOND = 100,
 };
 
@@ -239,9 +237,9 @@ json_t *network_policy(const struct network_floors *floors, const json_t *networ
 	return json_pack("{s:i, s:I, s:o*, s:o, s:o, s:o, s:o, s:{s:i, s:i, s:i, s:i}}", "version",
 		1, "generation", (json_int_t)generation, "proxies", through, "layers", layers,
 		"dns", resolvers(floor, network), "private", private_nets(floor), "hosts",
-		floor ? json_incref(floor->hosts) : json_array(), "limits", "flows", FLOWS_MAX,
-		"flowsPerSecond", FLOWS_PER_SECOND, "datagramPeers", DATAGRAM_PEERS_MAX,
-		"dnsPerSecond", DNS_PER_SECOND);
+		floor ? json_incref(floor->hosts) : json_array(), "limits", "flows",
+		(int)network_floor_flows(floor).sandbox, "flowsPerSecond", FLOWS_PER_SECOND,
+		"datagramPeers", NETWORK_DATAGRAM_PEERS, "dnsPerSecond", DNS_PER_SECOND);
 }
 
 /* Adds the hosts that a text's document judges. */

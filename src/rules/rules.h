@@ -46,7 +46,7 @@ enum {
 /* The value of a header in a layer that knows no secrets, in place of one that names some. */
 #define RULES_NO_SECRET "${e2b.secrets..}"
 
-/* Names of ports in other sandboxes end in it (egress/between_name.h). */
+/* Names of ports in other sandboxes end in it (rules/between_name.h). */
 #define RULES_BETWEEN_DOMAIN ".mayfly.internal"
 
 enum rules_action {

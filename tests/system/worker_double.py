@@ -65,7 +65,7 @@ def take_policy(client):
     generation = lines[-1]["policy"]["generation"]
     path = os.path.join(home, f"policy-{os.getpid()}")
     with open(path + ".new", "wb") as f:
-        f.write(data)
+        f.write(json.dumps(lines[-1]).encode())
     os.rename(path + ".new", path)
     while mode == "slow" and generation > 1 and not os.path.getsize(os.path.join(home, "say")):
         time.sleep(0.02)

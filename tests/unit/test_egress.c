@@ -17,7 +17,7 @@
 #include "egress/dns.h"
 #include "egress/names.h"
 #include "egress/own.h"
-#include "egress/between_name.h"
+#include "rules/between_name.h"
 #include "egress/policy.h"
 
 static uint32_t address(const char *text)

@@ -802,6 +802,47 @@ static void test_lists(void **state)
 	}
 }
 
+/* --- bounds of flows --- */
+
+static void expect_flows(
+	uint64_t sandbox, uint64_t key, uint64_t host, struct network_flows want, const char *why)
+{
+	const struct network_words words = {.flows = sandbox, .key_flows = key, .host_flows = host};
+	struct network_floor *f = NULL;
+	struct network_flows got;
+	struct error e = {0};
+
+	if (why) {
+		assert_true(network_floor_make(&words, &f, &e) < 0);
+		if (!strstr(e.message, why))
+			fail_msg("%s", e.message);
+		return;
+	}
+	assert_int_equal(network_floor_make(&words, &f, &e), 0);
+	got = network_floor_flows(f);
+	assert_int_equal(got.sandbox, want.sandbox);
+	assert_int_equal(got.key, want.key);
+	assert_int_equal(got.host, want.host);
+	network_floor_free(f);
+}
+
+static void test_flows(void **state)
+{
+	const struct network_flows none = {0};
+
+	(void)state; /* none */
+	assert_int_equal(network_floor_flows(NULL).host, NETWORK_HOST_FLOWS);
+	expect_flows(0, 0, 0, (struct network_flows){512, 8192, 16384}, NULL);
+	expect_flows(768, 768, 768, (struct network_flows){768, 768, 768}, NULL);
+	expect_flows(0, 0, 4000, (struct network_flows){512, 4000, 4000}, NULL);
+	expect_flows(0, 100, 0, (struct network_flows){100, 100, 16384}, NULL);
+	expect_flows(0, 0, 8, (struct network_flows){8, 8, 8}, NULL);
+	expect_flows(
+		0, 20000, 0, none, "--max-key-flows: a key has at most as many as the host (16384");
+	expect_flows(9, 8, 0, none, "--max-flows: a sandbox has at most as many as its key (8:");
+	expect_flows(9, 0, 8, none, "--max-flows: a sandbox has at most as many as its key (8:");
+}
+
 /* --- what clients see of the limits above --- */
 
 static void expect_shown(const struct network_floors *floors, const char *want)
@@ -913,6 +954,7 @@ int main(void)
 		cmocka_unit_test(test_proxy_options),
 		cmocka_unit_test(test_proxies),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_flows),
 		cmocka_unit_test(test_shown),
 		cmocka_unit_test(test_longest_line),
 	};

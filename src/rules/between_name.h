@@ -1,7 +1,7 @@
 /* Names of ports in other sandboxes: PORT-SANDBOX.mayfly.internal, where SANDBOX is an id, or the
  * value of the metadata `name`. No such name is ever asked of a resolver. */
-#ifndef EGRESS_BETWEEN_NAME_H
-#define EGRESS_BETWEEN_NAME_H
+#ifndef RULES_BETWEEN_NAME_H
+#define RULES_BETWEEN_NAME_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "egress/between_name.h"
+#include "rules/between_name.h"
 
 #include <errno.h>
 #include <string.h>
