@@ -1,9 +1,10 @@
 // The control API through the official SDK: rows of the protocol document's method table.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import {
-  AuthenticationError, NotFoundError, Sandbox, SandboxError, Secret, Template,
+  AuthenticationError, NotFoundError, Sandbox, SandboxError, Secret, SecretError, SecretNotFoundError, Template,
 } from 'e2b'
-import { all, create, finish, native, test, until } from './harness.mjs'
+import { all, create, finish, native, test, testNatively, until } from './harness.mjs'
 
 const other = process.env.E2B_API_KEY_OTHER
 
@@ -89,6 +90,52 @@ test('ports that speak TLS', async () => {
   assert.deepEqual(await network(), { httpsPorts: [8443] })
   await assert.rejects(Sandbox.create({ network: { httpsPorts: [49983] } }), /httpsPorts\[0\]/)
   await sandbox.kill()
+})
+
+testNatively('a proxy', async () => {
+  const proxy = { address: 'proxy.example.com:1080', username: 'me' }
+  const sandbox = await create({ network: { egressProxy: { ...proxy, password: 'hidden-word' } } })
+  const shown = async () => JSON.parse(JSON.stringify((await sandbox.getInfo()).network.egressProxy ?? null))
+  assert.deepEqual(await shown(), proxy)
+  await sandbox.updateNetwork({ egressProxy: { address: '192.0.2.1:1080' } })
+  assert.deepEqual(await shown(), { address: '192.0.2.1:1080' })
+  await sandbox.updateNetwork({})
+  assert.equal(await shown(), null)
+  for (const [egressProxy, text] of [
+    [{ address: 'x' }, /egressProxy\.address must be HOST:PORT/], [{ address: '127.0.0.1:1080' }, /private and reserved/],
+    [{ ...proxy, username: undefined, password: 'p' }, /password needs a username/],
+  ]) {
+    await assert.rejects(sandbox.updateNetwork({ egressProxy }), text)
+    await assert.rejects(Sandbox.create({ network: { egressProxy } }), text)
+  }
+  await sandbox.kill()
+})
+
+testNatively('secrets', async () => {
+  const name = `Secret-${randomUUID()}`
+  const made = await Secret.create(name, 'first', { metadata: { team: 'x' } })
+  assert.match(made.secretId, /^sec_/)
+  assert.deepEqual([made.name, made.version, made.metadata], [name.toLowerCase(), 1, { team: 'x' }])
+  assert.equal(made.createdAt.getTime(), made.updatedAt.getTime())
+  await assert.rejects(Secret.create(name, 'again'), (e) => e instanceof SecretError && /there is a secret/.test(e.message))
+  const changed = await Secret.update(made.secretId, 'second')
+  assert.deepEqual([changed.version, changed.metadata], [2, { team: 'x' }])
+  assert.ok(changed.updatedAt > made.updatedAt)
+  assert.deepEqual((await Secret.update(name, 'third', { metadata: {} })).metadata, {})
+  assert.equal((await Secret.getInfo(name)).version, 3)
+  assert.equal(await Secret.exists(name), true)
+  const others = await Promise.all([0, 1, 2].map((n) => Secret.create(`${name}-${n}`, 'v')))
+  const listed = await all(Secret.list({ limit: 2 }))
+  assert.deepEqual(listed.map((s) => s.name), [made, ...others].map((s) => s.name).sort())
+  assert.ok(!JSON.stringify(listed).includes('third'), 'values are never told')
+  assert.equal(await Secret.exists(name, { apiKey: other }), false)
+  assert.equal(await Secret.destroy(name, { apiKey: other }), false)
+  for (const one of [made, ...others]) assert.equal(await Secret.destroy(one.name), true)
+  assert.equal(await Secret.destroy(name), false)
+  await assert.rejects(Secret.update(name, 'x'), SecretNotFoundError)
+  await assert.rejects(Secret.getInfo(made.secretId), SecretNotFoundError)
+  await assert.rejects(Secret.create('a.b', 'x'), /letters, digits/)
+  await assert.rejects(Secret.create(name, 'two\nlines'), /ends of lines/)
 })
 
 test('tokens of a sandbox', async () => {

@@ -82,6 +82,17 @@ def resolvers_of_a_network(_):
 
 
 @test
+def ports_that_speak_tls(_):
+    sandbox = create(network={"https_ports": [8443, 3000]})
+    assert sandbox.get_info().network.get("https_ports") == [8443, 3000]
+    sandbox.update_network({})
+    assert sandbox.get_info().network.get("https_ports") == [8443, 3000], "an update does not have them"
+    for port in (49983, 0):
+        raises(e2b.SandboxException, lambda: create(network={"https_ports": [port]}), "httpsPorts[0]")  # noqa: B023
+    sandbox.kill()
+
+
+@test
 def secrets(_):
     name = f"Secret-{uuid.uuid4().hex}"
     made = Secret.create(name, "first", metadata={"team": "x"})
