@@ -154,13 +154,16 @@ static void on_answered(void *arg, unsigned status, const char *content_type)
 	struct invocation *v = arg;
 
 	v->web_status = status;
-	if (v->ops && v->ops->typed && v->state == INVOCATION_RUNNING)
+	if (status < WEB_FAILED && v->ops && v->ops->typed && v->state == INVOCATION_RUNNING)
 		v->ops->typed(v->arg, content_type);
 }
 
+/* What comes with a failure tells why, and is no answer. */
 static void on_data(void *arg, const uint8_t *data, size_t n)
 {
-	hear(arg, false, data, n);
+	struct invocation *v = arg;
+
+	hear(v, v->web_status >= WEB_FAILED, data, n);
 }
 
 static void on_complete(void *arg)
@@ -170,8 +173,8 @@ static void on_complete(void *arg)
 
 	if (v->web_status >= WEB_FAILED)
 		outcome_set(&o, INVOCATION_FAILED,
-			"the agent's program answered with status %u: see its answer and its "
-			"standard error",
+			"the agent's program answered with status %u: see the end of its standard "
+			"error, which has this answer",
 			v->web_status);
 	else
 		o.status = 0;
