@@ -87,17 +87,27 @@ static uint32_t choose(const json_t *weights, uint64_t random)
 	return 0;
 }
 
+/* FNV-1a */
+static uint64_t hash(const char *text)
+{
+	uint64_t h = 0xcbf29ce484222325;
+
+	while (*text)
+		h = (h ^ (uint8_t)*text++) * 0x100000001b3;
+	return h;
+}
+
 static int choose_of_alias(struct fleet *f, const struct store_agent *a, const char *alias,
-	uint32_t *ret, struct error *e)
+	const char *session, uint32_t *ret, struct error *e)
 {
 	char text[STORE_AGENT_WEIGHTS_MAX + 1];
-	uint64_t random = 0;
+	uint64_t random = session ? hash(session) : 0;
 	json_t *weights;
 	int r = store_agent_alias_get(f->store, a->id, alias, text, e);
 
 	if (r < 0)
 		return r;
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+	if (!session && getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return error_set(e, ERROR_INTERNAL, EIO, "no random numbers");
 	weights = json_tree_stored(text);
 	*ret = choose(weights, random);
@@ -140,7 +150,7 @@ int agents_get_ready(struct fleet *f, const struct store_agent *a, uint32_t numb
 }
 
 int agents_find(struct fleet *f, const char *key_id, const struct agent_ref *ref,
-	struct store_agent *ret_agent, struct store_agent_version *ret, struct error *e)
+	const char *session, struct store_agent *ret_agent, struct store_agent_version *ret, struct error *e)
 {
 	struct error why = {0};
 	uint32_t number = ref->version;
@@ -152,7 +162,7 @@ int agents_find(struct fleet *f, const char *key_id, const struct agent_ref *ref
 					 ref->name)
 			       : error_set(e, why.code, why.err, "%s", why.message);
 	if (*ref->alias)
-		r = choose_of_alias(f, ret_agent, ref->alias, &number, e);
+		r = choose_of_alias(f, ret_agent, ref->alias, session, &number, e);
 	else if (!number)
 		number = ret_agent->current;
 	if (r == 0 && !number)

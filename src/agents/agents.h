@@ -23,11 +23,12 @@ struct agent_ref {
 int agent_ref_parse(const char *text, struct agent_ref *ret, const char **ret_reason);
 
 /* Finds the version that an invocation runs: the version that ref names, one of the alias's
- * versions, drawn by weight, or the current version. It is READY. Fails with ERROR_NOT_FOUND, and
+ * versions, drawn by weight, or the current version. A session (or NULL) always draws the same version
+ * of an alias, as long as its weights stay. The version is READY. Fails with ERROR_NOT_FOUND, and
  * the message says what is missing. It also fails so if the first version is being built or has
  * failed. */
 int agents_find(struct fleet *f, const char *key_id, const struct agent_ref *ref,
-	struct store_agent *ret_agent, struct store_agent_version *ret, struct error *e);
+	const char *session, struct store_agent *ret_agent, struct store_agent_version *ret, struct error *e);
 
 /* Count the uses of a version, by the id of its build. While the count is not 0 the version's
  * template stays, even if the agent is removed. Call agents_hold() in the same turn of the loop as

@@ -8,7 +8,7 @@
  *
  * Each invocation has a row (store/invocations.h) from the start. Its sandbox ends with it, unless
  * it belongs to a session. The sandbox of a session stays for the next invocation, and is paused
- * while it is idle. It is found by its metadata SESSION_AGENT and SESSION_NAME. After kill -9 the
+ * while it is idle. It is found by its metadata, and belongs to one version of the agent. After kill -9 the
  * next daemon ends the sandboxes that are left (instance_order.transient), and marks unfinished
  * invocations as interrupted. All functions belong to the loop's thread. */
 #ifndef INVOCATION_INVOCATIONS_H
@@ -27,6 +27,7 @@ struct fleet;
 struct invocation;
 
 #define SESSION_AGENT "mayfly-agent"
+#define SESSION_BUILD "mayfly-build" /* the buildID of the version */
 #define SESSION_NAME  "mayfly-session"
 
 enum {
@@ -48,7 +49,8 @@ struct invocation_order {
 	bool async;
 	const char *key_id, *agent_id, *agent;
 	uint32_t version;
-	const char *session; /* or NULL */
+	const char *build_id; /* of the version */
+	const char *session;  /* or NULL */
 	uint64_t timeout_ns, queue_ns, idle_ns;
 	unsigned concurrency; /* at the same time, of the agent; 0: INVOCATIONS_AGENT_MAX */
 	const char *command, *dir, *user;
@@ -95,6 +97,10 @@ int invocation_begin(struct fleet *f, const struct invocation_order *o,
 const char *invocation_id(const struct invocation *v);
 const char *invocation_sandbox(const struct invocation *v); /* "" until it has one */
 void invocation_resume(struct invocation *v);
+/* Ends the sandboxes of the sessions of an agent that was removed. One that an invocation uses ends
+ * with that. agent: its name. */
+void invocations_end_sessions(
+	struct fleet *f, const char *key_id, const char *agent_id, const char *agent);
 /* Ends an invocation that nobody waits for any more. NULL is fine. */
 void invocation_cancel(struct invocation *v);
 

@@ -55,6 +55,13 @@ void invocation_over(struct invocation *v, const struct outcome *o);
 /* Puts it back into the queue; why says what it waits for. */
 void invocation_wait(struct invocation *v, const struct error *why);
 
+/* session.c: finds the sandbox of its session, "" if there is none. Ends those of the session that
+ * belong to other versions. */
+int invocation_find_session(
+	const struct invocation *v, char ret[SANDBOX_ID_BYTES], struct error *e);
+/* Whether its agent was not removed meanwhile. */
+bool invocation_has_agent(const struct invocation *v);
+
 /* run.c: starts an invocation whose turn has come. */
 void invocation_start(struct invocation *v);
 /* Cancels the making of its sandbox. run.c gets no callback of it any more. */

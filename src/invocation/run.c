@@ -306,28 +306,6 @@ static void make(struct invocation *v)
 
 /* --- sessions --- */
 
-static int note_id(void *arg, const struct store_sandbox *sb)
-{
-	(void)snprintf(arg, SANDBOX_ID_BYTES, "%s", sb->id); /* same size */
-	return 0;
-}
-
-/* The sandbox of its session; "": there is none. */
-static int find_session(struct invocation *v, char ret[SANDBOX_ID_BYTES], struct error *e)
-{
-	const struct store_pair pairs[] = {
-		{SESSION_AGENT, v->order.agent}, {SESSION_NAME, v->order.session}};
-	const struct store_sandbox_filter f = {.key_id = v->order.key_id,
-		.states = ~STORE_STATE_BIT(STORE_KILLING),
-		.metadata = pairs,
-		.metadata_count = ARRAY_SIZE(pairs),
-		.limit = 1};
-	char next[STORE_PAGE_TOKEN_BYTES];
-
-	*ret = '\0';
-	return store_sandbox_list(v->all->fleet->store, &f, note_id, ret, next, e);
-}
-
 /* Sets the life of a session's sandbox, whatever it was before. */
 static void set_end(struct invocation *v, uint64_t after_ns)
 {
@@ -370,7 +348,7 @@ void invocation_start(struct invocation *v)
 	struct error e = {0};
 
 	v->state = INVOCATION_MAKING;
-	if (v->order.session && find_session(v, id, &e) < 0)
+	if (v->order.session && invocation_find_session(v, id, &e) < 0)
 		over(v, INVOCATION_NO_SANDBOX, e.message);
 	else if (*id)
 		instance_obtain(v->all->fleet, id, &o, on_obtained, v, &v->obtaining);
@@ -399,7 +377,7 @@ static bool keeps_sandbox(const struct invocation *v)
 	case INVOCATION_NETWORK_DENIED:
 	case INVOCATION_CANCELLED:
 	case INVOCATION_INTERRUPTED:
-		return v->order.session;
+		return v->order.session && invocation_has_agent(v);
 	default:
 		return false;
 	}

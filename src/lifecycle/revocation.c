@@ -7,11 +7,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
-#include "lifecycle/instance_end.h"
-#include "lifecycle/instance_pause.h"
+#include "lifecycle/killing.h"
 #include "network/renewal.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
@@ -21,52 +19,6 @@ bool revocation_of(struct fleet *f, const char *key_id)
 	_cleanup_(store_key_freep) struct store_key *key = NULL;
 
 	return store_key_get(f->store, key_id, &key, NULL) < 0 || key->revoked_ns;
-}
-
-/* --- killing --- */
-
-struct killing {
-	struct fleet *fleet;
-	char id[SANDBOX_ID_BYTES];
-	struct instance_waiter waiter;
-};
-
-static void kill_one(struct killing *k);
-
-static void on_settled(void *arg, const struct error *why)
-{
-	kill_one(arg);
-}
-
-static int kill_paused(struct fleet *f, const char *id, struct error *e)
-{
-	_cleanup_(store_sandbox_freep) struct store_sandbox *row = NULL;
-	int r = store_sandbox_get(f->store, id, &row, e);
-
-	return r == 0 && row->state == STORE_PAUSED ? instance_kill_paused(f, row, e) : r;
-}
-
-/* Takes ownership of k. */
-static void kill_one(struct killing *k)
-{
-	struct fleet *f = k->fleet;
-	struct instance *i = instance_find(f, k->id), *unsettled = NULL;
-	struct error e = {0};
-	int r;
-
-	if (!i)
-		unsettled = instance_find_unsettled(f, k->id);
-	if (unsettled && unsettled->state != INSTANCE_ENDING && !f->stopping) {
-		k->waiter = (struct instance_waiter){.settled = on_settled, .arg = k};
-		instance_wait(unsettled, &k->waiter);
-		return;
-	}
-	r = i ? instance_end(i, STORE_EVENT_KILLED, &e)
-	      : (unsettled ? 0 : kill_paused(f, k->id, &e));
-	if (r < 0 && e.code != ERROR_NOT_FOUND)
-		log_error(
-			"cannot kill a sandbox of a revoked key: %s sandbox=%s", e.message, k->id);
-	free(k);
 }
 
 /* --- all of a key --- */
@@ -95,15 +47,8 @@ static int kill_page(struct fleet *f, const char *key_id, const char *token,
 	int r = ids ? store_sandbox_list(f->store, &filter, note_one, &all, ret_next, e)
 		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
-	for (size_t n = 0; r == 0 && n < all.count; n++) {
-		struct killing *k = calloc(1, sizeof(*k));
-
-		if (!k)
-			return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-		k->fleet = f;
-		memcpy(k->id, ids[n], sizeof(k->id));
-		kill_one(k);
-	}
+	for (size_t n = 0; r == 0 && n < all.count; n++)
+		r = killing_begin(f, ids[n], "a revoked key", e);
 	return r;
 }
 

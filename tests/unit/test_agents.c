@@ -64,7 +64,7 @@ static uint32_t find(struct hosted *h, const char *word)
 
 	error_clear(&h->f->e);
 	assert_int_equal(agent_ref_parse(word, &ref, &reason), 0);
-	return agents_find(&h->fleet, h->f->key, &ref, &a, &v, &h->f->e) == 0 ? v.number : 0;
+	return agents_find(&h->fleet, h->f->key, &ref, NULL, &a, &v, &h->f->e) == 0 ? v.number : 0;
 }
 
 static void test_words(void **state)

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
+#include "invocation/invocations.h"
 #include "proto/json_tree.h"
 #include "store/builds.h"
 #include "store/keys.h"
@@ -150,10 +151,12 @@ void api_agent_delete(struct request *r)
 
 	if (!agent_of_path(r, &a))
 		return;
-	if (agents_remove(fleet_of(r), a.id, &e) < 0)
+	if (agents_remove(fleet_of(r), a.id, &e) < 0) {
 		reply_failure(r, &e);
-	else
-		reply_empty(r, 204);
+		return;
+	}
+	invocations_end_sessions(fleet_of(r), a.key_id, a.id, a.name);
+	reply_empty(r, 204);
 }
 
 /* --- what leads to versions --- */

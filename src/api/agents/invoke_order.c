@@ -46,7 +46,7 @@ static bool take_agent(struct request *r, struct invoke_order *o)
 		return false;
 	}
 	(void)snprintf(o->key_id, sizeof(o->key_id), "%s", r->key->id); /* a UUID fits */
-	if (agents_find(o->fleet, o->key_id, &ref, &o->agent, o->version, &e) < 0) {
+	if (agents_find(o->fleet, o->key_id, &ref, o->order.session, &o->agent, o->version, &e) < 0) {
 		reply_failure(r, &e);
 		return false;
 	}
@@ -179,14 +179,15 @@ static bool take_options(struct request *r, const json_t *body, struct invoke_or
 	return take_flag(r, "stream", &o->stream) && take_flag(r, "async", &o->async) &&
 	       api_take_flag(r, body, "stream", &o->stream) &&
 	       api_take_flag(r, body, "async", &o->async) && take_times(r, body, o) &&
-	       take_session(r, body, o) && api_take_env(r, body, &o->env, &o->order.env);
+	       api_take_env(r, body, &o->env, &o->order.env);
 }
 
 /* Copies everything out of the parsed body, which may be many times as large as its text. */
 static bool take_body(struct request *r, const char *text, size_t n, struct invoke_order *o)
 {
 	json_t *body = is_json(r) ? api_body(r, text, n) : json_object();
-	bool ok = body && take_options(r, body, o) && take_input(r, body, text, n, o);
+	bool ok = body && take_session(r, body, o) && take_agent(r, o) &&
+		  take_options(r, body, o) && take_input(r, body, text, n, o);
 
 	json_decref(body);
 	o->order.bytes = (n > o->order.input_bytes ? n : o->order.input_bytes) +
@@ -219,10 +220,11 @@ static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 
 	if (o->version->protocol == STORE_AGENT_HTTP)
 		(void)json_object_set_new(env, "PORT", json_sprintf("%d", INVOKE_PORT));
-	body = json_pack("{s:I, s:o, s:{s:b}, s:{s:s, s:s*}, s:b}", "timeout",
+	body = json_pack("{s:I, s:o, s:{s:b}, s:{s:s, s:s, s:s*}, s:b}", "timeout",
 		(json_int_t)sandbox_timeout_s(r, o->order.timeout_ns), "envVars", env, "network",
-		"allowPublicTraffic", false, "metadata", SESSION_AGENT, o->agent.name, SESSION_NAME,
-		o->order.session, "autoPause", o->order.session != NULL);
+		"allowPublicTraffic", false, "metadata", SESSION_AGENT, o->agent.name,
+		SESSION_BUILD, o->version->build_id, SESSION_NAME, o->order.session, "autoPause",
+		o->order.session != NULL);
 	if (body && json_object_size(secrets))
 		(void)json_object_set(body, "secrets", secrets);
 	json_decref(secrets);
@@ -310,8 +312,7 @@ bool invoke_order_take(struct request *r, const char *text, size_t n, struct inv
 	struct invoke_order *o = ret;
 
 	*o = (struct invoke_order){0};
-	if (!take_agent(r, o) || !take_body(r, text, n, o) || !take_sandbox(r, o) ||
-		!may_begin(r, o))
+	if (!take_body(r, text, n, o) || !take_sandbox(r, o) || !may_begin(r, o))
 		return false;
 	o->order.sandbox = api_creation_order(o->creation);
 	o->order.unlimited = r->admin;
@@ -320,6 +321,7 @@ bool invoke_order_take(struct request *r, const char *text, size_t n, struct inv
 	o->order.agent_id = o->agent.id;
 	o->order.agent = o->agent.name;
 	o->order.version = o->version->number;
+	o->order.build_id = o->version->build_id;
 	o->order.concurrency = o->version->concurrency;
 	o->order.command = o->version->entry;
 	o->order.dir = o->version->dir;
