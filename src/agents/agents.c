@@ -150,7 +150,8 @@ int agents_get_ready(struct fleet *f, const struct store_agent *a, uint32_t numb
 }
 
 int agents_find(struct fleet *f, const char *key_id, const struct agent_ref *ref,
-	const char *session, struct store_agent *ret_agent, struct store_agent_version *ret, struct error *e)
+	const char *session, struct store_agent *ret_agent, struct store_agent_version *ret,
+	struct error *e)
 {
 	struct error why = {0};
 	uint32_t number = ref->version;

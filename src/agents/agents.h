@@ -28,7 +28,8 @@ int agent_ref_parse(const char *text, struct agent_ref *ret, const char **ret_re
  * the message says what is missing. It also fails so if the first version is being built or has
  * failed. */
 int agents_find(struct fleet *f, const char *key_id, const struct agent_ref *ref,
-	const char *session, struct store_agent *ret_agent, struct store_agent_version *ret, struct error *e);
+	const char *session, struct store_agent *ret_agent, struct store_agent_version *ret,
+	struct error *e);
 
 /* Count the uses of a version, by the id of its build. While the count is not 0 the version's
  * template stays, even if the agent is removed. Call agents_hold() in the same turn of the loop as

@@ -203,7 +203,8 @@ json_t *api_text(const void *s, size_t n)
 		return json_stringn(n ? s : "", n);
 	if (json_text_string(&b, s, n, JSON_TEXT_UTF8) < 0)
 		return NULL;
-	return json_loadb((const char *)buf_head(&b), buf_len(&b), JSON_DECODE_ANY, NULL);
+	return json_loadb(
+		(const char *)buf_head(&b), buf_len(&b), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 }
 
 enum { ID_SHOWN = 64 }; /* of a text that is no sandbox's */

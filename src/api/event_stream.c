@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "proto/base64.h"
 #include "proto/json_text.h"
 
 enum { EVENT_MAX = 512 * 1024 }; /* of one: a frame of the agent, escaped */
@@ -61,6 +62,34 @@ static size_t whole_characters(const uint8_t *s, size_t n)
 	return n;
 }
 
+static int add_base64(struct buf *b, const void *data, size_t n)
+{
+	size_t len = base64_encoded_len(n);
+	char *p;
+	int e = buf_add_str(b, "{\"base64\":\"");
+
+	if (e < 0)
+		return e;
+	p = (char *)buf_reserve(b, len);
+	if (!p)
+		return -ENOMEM;
+	base64_encode(p, data, n);
+	buf_commit(b, len);
+	return buf_add_str(b, "\"}");
+}
+
+static int add_text(struct buf *b, const char *s, size_t n)
+{
+	int e;
+
+	if (!json_text_is_utf8(s, n))
+		return add_base64(b, s, n);
+	e = buf_add_str(b, "{\"text\":");
+	if (e == 0)
+		e = json_text_string(b, s, n, JSON_TEXT_UTF8);
+	return e == 0 ? buf_add_str(b, "}") : e;
+}
+
 int event_stream_text(struct request *r, const char *name, struct buf *have, bool all)
 {
 	size_t n = all ? buf_len(have) : whole_characters(buf_head(have), buf_len(have));
@@ -69,11 +98,7 @@ int event_stream_text(struct request *r, const char *name, struct buf *have, boo
 
 	if (n == 0)
 		return 0;
-	e = buf_add_str(&b, "{\"text\":");
-	if (e == 0)
-		e = json_text_string(&b, (const char *)buf_head(have), n, JSON_TEXT_UTF8);
-	if (e == 0)
-		e = buf_add_str(&b, "}");
+	e = add_text(&b, (const char *)buf_head(have), n);
 	buf_consume(have, n);
 	return e < 0 ? e : send_event(r, name, buf_head(&b), buf_len(&b));
 }

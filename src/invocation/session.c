@@ -58,16 +58,14 @@ static int note(void *arg, const struct store_sandbox *sb)
 	return 0;
 }
 
-int invocation_find_session(
-	const struct invocation *v, char ret[SANDBOX_ID_BYTES], struct error *e)
+int invocation_find_session(const struct invocation *v, char ret[SANDBOX_ID_BYTES], struct error *e)
 {
 	const struct store_pair pairs[] = {
 		{SESSION_NAME, v->order.session}, {SESSION_AGENT, v->order.agent}};
 	struct fleet *f = v->all->fleet;
 	struct found s = {.build_id = v->order.build_id};
 	char next[STORE_PAGE_TOKEN_BYTES];
-	int r = list(
-		f, v->order.key_id, pairs, ARRAY_SIZE(pairs), note, &s, NULL, next, e);
+	int r = list(f, v->order.key_id, pairs, ARRAY_SIZE(pairs), note, &s, NULL, next, e);
 
 	/* none is in use: one invocation of a session runs at a time */
 	for (unsigned n = 0; r == 0 && n < s.old_count; n++)

@@ -46,7 +46,8 @@ static bool take_agent(struct request *r, struct invoke_order *o)
 		return false;
 	}
 	(void)snprintf(o->key_id, sizeof(o->key_id), "%s", r->key->id); /* a UUID fits */
-	if (agents_find(o->fleet, o->key_id, &ref, o->order.session, &o->agent, o->version, &e) < 0) {
+	if (agents_find(o->fleet, o->key_id, &ref, o->order.session, &o->agent, o->version, &e) <
+		0) {
 		reply_failure(r, &e);
 		return false;
 	}

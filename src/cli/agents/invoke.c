@@ -14,6 +14,7 @@
 #include "cli/json.h"
 #include "cli/remote/client.h"
 #include "cli/remote/client_error.h"
+#include "proto/base64.h"
 #include "proto/json_tree.h"
 
 enum {
@@ -138,11 +139,27 @@ static int ask(struct answer *a, const char *path, const json_t *body, struct er
 
 /* --- the answer --- */
 
+static int bad_event(struct error *e)
+{
+	return error_set(e, ERROR_HOST, EPROTO, "the answer has an event that is damaged");
+}
+
+/* Output is text, or base64 if it is not UTF-8. */
 static int write_out(int fd, const json_t *data, struct error *e)
 {
-	const json_t *text = json_object_get(data, "text");
-	int r = text ? fd_write_full(fd, json_string_value(text), json_string_length(text)) : 0;
+	_cleanup_(buf_done) struct buf bytes = BUF_INIT(EVENT_MAX);
+	const json_t *text = json_object_get(data, "text"),
+		     *coded = json_object_get(data, "base64");
+	int r;
 
+	if (json_is_string(text)) {
+		r = fd_write_full(fd, json_string_value(text), json_string_length(text));
+	} else {
+		if (!json_is_string(coded) || base64_decode_to(&bytes, json_string_value(coded),
+						      json_string_length(coded)) < 0)
+			return bad_event(e);
+		r = fd_write_full(fd, buf_head(&bytes), buf_len(&bytes));
+	}
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot write the answer") : 0;
 }
 
@@ -182,7 +199,9 @@ static int take_event(struct answer *a, char *event, struct error *e)
 	if (!data || !name)
 		return 0; /* a comment */
 	*data = '\0';
-	said = json_loads(data + strlen("\ndata: "), 0, NULL);
+	said = json_loads(data + strlen("\ndata: "), JSON_ALLOW_NUL, NULL);
+	if (!said)
+		return bad_event(e);
 	if (strcmp(name, "stdout") == 0)
 		r = write_out(STDOUT_FILENO, said, e);
 	else if (strcmp(name, "stderr") == 0)
@@ -215,8 +234,8 @@ static int take_events(struct answer *a, struct error *e)
 
 static int take_whole(struct answer *a, struct error *e)
 {
-	json_t *said = json_loadb(
-		(const char *)buf_head(&a->text), buf_len(&a->text), JSON_DISABLE_EOF_CHECK, NULL);
+	json_t *said = json_loadb((const char *)buf_head(&a->text), buf_len(&a->text),
+		JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL);
 	int r = 0;
 
 	if (client_head(a->client)->status >= 400) {

@@ -387,7 +387,7 @@ static json_t *as_json(const struct buf *body, const struct http_head *head)
 
 	if (!buf_len(body))
 		return NULL;
-	root = json_loadb(text, buf_len(body), 0, NULL);
+	root = json_loadb(text, buf_len(body), JSON_ALLOW_NUL, NULL);
 	if (!root && head->status >= 400) /* services in sandboxes say it in their own form */
 		root = json_pack("{s:s%}", "message", text, buf_len(body));
 	return root;
