@@ -11,6 +11,8 @@
 #include "network/bindings.h"
 #include "network/environment.h"
 #include "network/interception.h"
+#include "network/secrets.h"
+#include "policy/seal.h"
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 #include "store/agent_versions.h"
@@ -20,6 +22,7 @@ struct warm {
 	json_t *bindings, *placeholders;
 	json_t *reach; /* NULL: nothing is said */
 	char *authority, *trust;
+	const char *plain; /* a variable with a secret that the program gets; borrowed, or NULL */
 };
 
 static int no_memory(struct error *e)
@@ -37,13 +40,45 @@ static void warm_done(struct warm *w)
 	free(w->trust);
 }
 
+/* The key must have the secrets that the program gets. *ret: the variable of one, or NULL. */
+static int check_plain(
+	struct fleet *f, const char *key_id, json_t *secrets, const char **ret, struct error *e)
+{
+	const char *variable;
+	json_t *one;
+	int r = 0;
+
+	json_object_foreach(secrets, variable, one)
+	{
+		_cleanup_(secret_freep) char *value = NULL;
+
+		if (r < 0 || !agent_settings_is_plain(one))
+			continue;
+		*ret = variable;
+		r = bindings_value(f, key_id, variable, one, &value, e);
+	}
+	return r;
+}
+
+int agents_take_secrets(struct fleet *f, const char *key_id, json_t *secrets, json_t *env,
+	json_t **ret_bindings, const char **ret_plain, struct error *e)
+{
+	json_t *hidden = agent_settings_hidden(secrets);
+	int r = hidden ? check_plain(f, key_id, secrets, ret_plain, e) : no_memory(e);
+
+	if (r == 0 && json_object_size(hidden))
+		r = bindings_make(f, key_id, hidden, NULL, env, ret_bindings, e);
+	json_decref(hidden);
+	return r;
+}
+
 /* The placeholders join the version's own variables. */
 static int take_secrets(struct fleet *f, const char *key_id, const json_t *settings, struct warm *w,
 	struct error *e)
 {
 	json_t *secrets = json_object_get(settings, "secrets"), *one;
 	const char *variable;
-	int r = secrets ? bindings_make(f, key_id, secrets, NULL, w->env, &w->bindings, e) : 0;
+	int r = agents_take_secrets(f, key_id, secrets, w->env, &w->bindings, &w->plain, e);
 
 	json_object_foreach(w->bindings, variable, one)
 	{
@@ -74,15 +109,20 @@ static const char *first_unfit(json_t *env)
 	return NULL;
 }
 
-static void note_cold(struct fleet *f, const struct store_build *b, const char *variable)
+static void note_cold(
+	struct fleet *f, const struct store_build *b, const char *plain, const char *unfit)
 {
 	char text[AGENT_SETTING_NAME_MAX + 128];
 	const struct store_build_log l = {
 		.at_ns = clock_realtime_ns(), .level = 2, .step = "finalize", .message = text};
 
-	(void)snprintf(text, sizeof(text),
-		"not warm: the variable %s has more than %d bytes, or control characters", variable,
-		AGENT_SETTING_ENTRY_MAX);		  /* fits */
+	if (plain) /* each fits */
+		(void)snprintf(text, sizeof(text),
+			"not warm: the secret %s is plain, and no snapshot has it", plain);
+	else
+		(void)snprintf(text, sizeof(text),
+			"not warm: the variable %s has more than %d bytes, or control characters",
+			unfit, AGENT_SETTING_ENTRY_MAX);
 	(void)store_build_log(f->store, b->id, &l, NULL); /* a lost line is a lost line */
 }
 
@@ -122,17 +162,19 @@ int agents_warm_answer(struct fleet *f, const struct store_build *b, const json_
 {
 	struct warm w = {NULL};
 	const char *unfit = NULL;
+	bool cold = false;
 	int r = fill(f, b, json_object_get(said, "settings"), &w, e);
 
 	if (r == 0) {
 		unfit = first_unfit(w.env);
-		if (unfit)
-			note_cold(f, b, unfit);
-		r = keep(f, b, &w, unfit, e);
+		cold = w.plain || unfit;
+		if (cold)
+			note_cold(f, b, w.plain, unfit);
+		r = keep(f, b, &w, cold, e);
 	}
 	if (r == 0) {
-		*ret = unfit ? json_object()
-			     : json_pack("{s:O, s:s*}", "env", w.env, "trust", w.trust);
+		*ret = cold ? json_object()
+			    : json_pack("{s:O, s:s*}", "env", w.env, "trust", w.trust);
 		r = *ret ? 0 : no_memory(e);
 	}
 	warm_done(&w);

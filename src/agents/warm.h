@@ -13,6 +13,12 @@
 
 struct fleet;
 
+/* Checks `secrets` of an agent's settings, or NULL, and makes the bindings of those that are hidden
+ * (network/bindings.h), with their placeholders in env. *ret_plain: the name of a variable whose
+ * secret the program gets; both results stay if there is none. */
+int agents_take_secrets(struct fleet *f, const char *key_id, json_t *secrets, json_t *env,
+	json_t **ret_bindings, const char **ret_plain, struct error *e);
+
 /* Answers what the process of a version's build said (catalog/jobs.h), and keeps what invocations
  * need in the version's row, with what they may reach (reach.h):
  *

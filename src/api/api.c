@@ -190,8 +190,10 @@ bool api_take_env(struct request *r, const json_t *body, char ***ret_env, struct
 
 void api_env_free(char **env)
 {
-	for (char **p = env; p && *p; p++)
+	for (char **p = env; p && *p; p++) {
+		explicit_bzero(*p, strlen(*p)); /* it may be secret */
 		free(*p);
+	}
 	free(env);
 }
 

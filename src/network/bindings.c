@@ -55,19 +55,38 @@ static int take_hosts(
 	return r;
 }
 
+static int value_of(struct fleet *f, const char *key_id, const char *variable, const char *name,
+	char **ret, struct error *e)
+{
+	struct error why = {0};
+	int r = secret_value(f, key_id, name, ret, &why);
+
+	if (r < 0 && why.code == ERROR_NOT_FOUND)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"secrets['%.64s']: there is no secret '%s': make it first", variable, name);
+	return r < 0 ? error_set(e, why.code, why.err, "%s", why.message) : 0;
+}
+
+int bindings_value(struct fleet *f, const char *key_id, const char *variable, const json_t *given,
+	char **ret, struct error *e)
+{
+	const char *secret = json_string_value(json_object_get(given, "secret"));
+	char name[STORE_SECRET_NAME_MAX + 1];
+
+	if (!secret || secret_take_name(secret, name, NULL) < 0)
+		return bad(e, variable, "secret must be the name of a secret");
+	return value_of(f, key_id, variable, name, ret, e);
+}
+
 /* Its placeholder, malloc'ed: the given one, or a new one for NULL. The secret must be there. */
 static int make_placeholder(struct fleet *f, const char *key_id, const char *variable,
 	const char *name, const char *given, char **ret, struct error *e)
 {
 	_cleanup_(secret_freep) char *value = NULL;
-	struct error why = {0};
-	int r = secret_value(f, key_id, name, &value, &why);
+	int r = value_of(f, key_id, variable, name, &value, e);
 
-	if (r < 0 && why.code == ERROR_NOT_FOUND)
-		return error_set(e, ERROR_USAGE, EINVAL,
-			"secrets['%.64s']: there is no secret '%s': make it first", variable, name);
 	if (r < 0)
-		return error_set(e, why.code, why.err, "%s", why.message);
+		return r;
 	if (given) {
 		*ret = strdup(given);
 		return *ret ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");

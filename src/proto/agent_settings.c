@@ -108,6 +108,36 @@ static int check_env(const json_t *env, struct error *e)
 	return 0;
 }
 
+bool agent_settings_is_plain(const json_t *secret)
+{
+	return json_is_true(json_object_get(secret, "plain"));
+}
+
+json_t *agent_settings_hidden(const json_t *secrets)
+{
+	json_t *object = (json_t *)(uintptr_t)secrets, *hidden = json_object(),
+	       *one; /* only read */
+	const char *name;
+	int r = hidden ? 0 : -1;
+
+	json_object_foreach(object, name, one) if (r == 0 && !agent_settings_is_plain(one)) r =
+		json_object_set(hidden, name, one);
+	if (r == 0)
+		return hidden;
+	json_decref(hidden);
+	return NULL;
+}
+
+/* It has hosts or is plain. */
+static bool is_secret(const json_t *v)
+{
+	const json_t *hosts = json_object_get(v, "hosts"), *plain = json_object_get(v, "plain");
+
+	if (!json_is_string(json_object_get(v, "secret")) || (plain && !json_is_boolean(plain)))
+		return false;
+	return json_is_true(plain) ? !hosts : json_is_array(hosts);
+}
+
 /* What the members mean is checked where sandboxes are made. */
 static int check_secrets(const json_t *secrets, struct error *e)
 {
@@ -120,10 +150,11 @@ static int check_secrets(const json_t *secrets, struct error *e)
 		return invalid(e, "secrets", "an object of at most 16 variables and 8 KiB");
 	json_object_foreach(object, name, v)
 	{
-		if (!is_variable(name) || !json_is_string(json_object_get(v, "secret")) ||
-			!json_is_array(json_object_get(v, "hosts")))
+		if (!is_variable(name) || !is_secret(v))
 			return error_set(e, ERROR_USAGE, EINVAL,
-				"secrets: %.64s must be {\"secret\": NAME, \"hosts\": [HOST, ...]}",
+				"secrets: %.64s must be {\"secret\": NAME, \"hosts\": [HOST, ...]} "
+				"or "
+				"{\"secret\": NAME, \"plain\": true}",
 				name);
 	}
 	return 0;

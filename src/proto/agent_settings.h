@@ -10,7 +10,8 @@
  *	timeout		a number of seconds, or a text such as "120s"
  *	concurrency	a number of invocations that run at the same time
  *	env		object of texts
- *	secrets		as in the creation of a sandbox
+ *	secrets		as in the creation of a sandbox; or {"secret": NAME, "plain": true}: the
+ *			program gets the value
  *	network, policy, allow_internet_access	likewise (agents/reach.h) */
 #ifndef PROTO_AGENT_SETTINGS_H
 #define PROTO_AGENT_SETTINGS_H
@@ -45,6 +46,11 @@ bool agent_settings_is_command(const char *s);
 /* Whether a snapshot can have the variable: at most AGENT_SETTING_ENTRY_MAX bytes, and no control
  * characters but newline and tab. */
 bool agent_settings_fits_snapshot(const char *name, const char *value);
+
+/* Whether the program gets the value of this member of `secrets`. */
+bool agent_settings_is_plain(const json_t *secret);
+/* The members that are not plain, as a new object; NULL: out of memory. */
+json_t *agent_settings_hidden(const json_t *secrets);
 
 /* Fails with ERROR_USAGE; the message names the member. */
 int agent_settings_check(const json_t *settings, struct error *e);

@@ -7,6 +7,7 @@
 #include "agents/agents.h"
 #include "agents/deploy.h"
 #include "agents/reach.h"
+#include "agents/warm.h"
 #include "api/agents/agent_json.h"
 #include "api/api.h"
 #include "api/auth.h"
@@ -17,7 +18,6 @@
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "image/template.h"
-#include "network/bindings.h"
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 #include "store/keys.h"
@@ -84,14 +84,11 @@ static bool take_template(struct request *r, struct deploying *d)
 /* Checks them as a creation would. The build makes the placeholders (agents/warm.h). */
 static int check_secrets(struct request *r, const json_t *settings, struct error *e)
 {
-	json_t *given = json_object_get(settings, "secrets"), *env, *kept = NULL;
-	int err;
+	json_t *secrets = json_object_get(settings, "secrets"), *env = json_object(), *kept = NULL;
+	const char *plain;
+	int err = env ? agents_take_secrets(fleet_of(r), r->key->id, secrets, env, &kept, &plain, e)
+		      : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 
-	if (!given)
-		return 0;
-	env = json_object();
-	err = env ? bindings_make(fleet_of(r), r->key->id, given, NULL, env, &kept, e)
-		  : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	json_decref(env);
 	json_decref(kept);
 	return err;

@@ -6,11 +6,14 @@
 
 #include "agents/agents.h"
 #include "api/auth.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "lifecycle/allowance.h"
+#include "network/bindings.h"
+#include "policy/seal.h"
 #include "proto/json_tree.h"
 #include "proto/uri.h"
 #include "store/keys.h"
@@ -217,7 +220,8 @@ static uint64_t sandbox_timeout_s(struct request *r, uint64_t ns)
 static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 {
 	json_t *env = stored_object(o->version->env_json),
-	       *secrets = stored_object(o->version->secrets_json), *body;
+	       *stored = stored_object(o->version->secrets_json),
+	       *secrets = agent_settings_hidden(stored), *body;
 
 	if (o->version->protocol == STORE_AGENT_HTTP)
 		(void)json_object_set_new(env, "PORT", json_sprintf("%d", INVOKE_PORT));
@@ -228,8 +232,67 @@ static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 		o->order.session != NULL);
 	if (body && json_object_size(secrets))
 		(void)json_object_set(body, "secrets", secrets);
+	if (!secrets) { /* it would lack them */
+		json_decref(body);
+		body = NULL;
+	}
 	json_decref(secrets);
+	json_decref(stored);
 	return body;
+}
+
+/* Adds a variable, unless the request has one of that name. */
+static bool add_variable(
+	struct request *r, struct invoke_order *o, const char *variable, const char *value)
+{
+	uint32_t n = o->order.env.count;
+	char **more;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (str_starts_with(o->env[i], variable) && o->env[i][strlen(variable)] == '=')
+			return true;
+	more = realloc(o->env, (n + 2) * sizeof(*more));
+	if (!more)
+		return no_memory(r);
+	o->env = more;
+	more[n] = str_printf("%s=%s", variable, value);
+	more[n + 1] = NULL;
+	o->order.env.array = (const char *const *)more;
+	o->order.env.count += more[n] != NULL;
+	o->order.bytes += strlen(value) + VARIABLE_BYTES;
+	return more[n] || no_memory(r);
+}
+
+/* Secrets that the program gets: its environment has them, and nothing that is stored. */
+static bool add_plain(struct request *r, struct invoke_order *o, json_t *secrets)
+{
+	const char *variable;
+	struct error e = {0};
+	json_t *one;
+
+	json_object_foreach(secrets, variable, one)
+	{
+		_cleanup_(secret_freep) char *value = NULL;
+
+		if (!agent_settings_is_plain(one))
+			continue;
+		if (bindings_value(o->fleet, o->key_id, variable, one, &value, &e) < 0) {
+			reply_failure(r, &e);
+			return false;
+		}
+		if (!add_variable(r, o, variable, value))
+			return false;
+	}
+	return true;
+}
+
+static bool take_plain(struct request *r, struct invoke_order *o)
+{
+	json_t *secrets = stored_object(o->version->secrets_json);
+	bool ok = add_plain(r, o, secrets);
+
+	json_decref(secrets);
+	return ok;
 }
 
 /* Adds what the version says of the network, where a creation has it. */
@@ -311,9 +374,13 @@ static bool take_sandbox(struct request *r, struct invoke_order *o)
 bool invoke_order_take(struct request *r, const char *text, size_t n, struct invoke_order *ret)
 {
 	struct invoke_order *o = ret;
+	bool fresh;
 
 	*o = (struct invoke_order){0};
-	if (!take_body(r, text, n, o) || !take_sandbox(r, o) || !may_begin(r, o))
+	if (!take_body(r, text, n, o))
+		return false;
+	fresh = o->order.env.count;
+	if (!take_sandbox(r, o) || !take_plain(r, o) || !may_begin(r, o))
 		return false;
 	o->order.sandbox = api_creation_order(o->creation);
 	o->order.unlimited = r->admin;
@@ -328,8 +395,8 @@ bool invoke_order_take(struct request *r, const char *text, size_t n, struct inv
 	o->order.dir = o->version->dir;
 	o->order.user = o->version->user;
 	o->order.port = o->version->protocol == STORE_AGENT_HTTP ? INVOKE_PORT : 0;
-	o->order.fresh = o->order.env.count || (!o->order.session && !o->warm.placeholders_json &&
-						       has_variables(o->version));
+	o->order.fresh = fresh || (!o->order.session && !o->warm.placeholders_json &&
+					  has_variables(o->version));
 	return true;
 }
 

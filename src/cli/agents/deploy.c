@@ -33,7 +33,7 @@ enum { POLL_MS = 300, CHUNK = 64 * 1024, UPLOAD_S = 600, SETTINGS_URI_MAX = 64 *
 struct deploy_options {
 	struct cli_common common;
 	const char *name, *template, *entry, *install, *runtime, *protocol;
-	struct option_list env, secrets;
+	struct option_list env, secrets, plain_secrets;
 	uint64_t cpus, memory_bytes, disk_bytes, timeout_ns, concurrency;
 	struct network_options network;
 };
@@ -138,7 +138,7 @@ static int make_settings(const struct deploy_options *o, const char *name, const
 	if (r == 0)
 		r = add_network(settings, &o->network, e);
 	if (r == 0)
-		r = agent_secrets_read(name, &o->secrets, &secrets, e);
+		r = agent_secrets_read(name, &o->secrets, &o->plain_secrets, &secrets, e);
 	if (r == 0 && secrets && json_object_set_new(settings, "secrets", secrets) < 0)
 		r = no_memory(e);
 	if (r < 0) {
@@ -347,6 +347,9 @@ static const struct option_spec options[] = {
 		"set a variable to a placeholder that becomes the value on the way to HOST "
 		"(repeatable)",
 		offsetof(struct deploy_options, secrets), 0, 0, false},
+	{"plain-secret", 0, OPTION_LIST, "VARIABLE[=VALUE]",
+		"set a variable to a secret that the program sees (repeatable)",
+		offsetof(struct deploy_options, plain_secrets), 0, 0, false},
 	{"env", 'e', OPTION_LIST, "NAME[=VALUE]", "set a variable (repeatable)",
 		offsetof(struct deploy_options, env), 0, 0, false},
 	{"cpus", 0, OPTION_NUMBER, "N", "of an invocation (2)",

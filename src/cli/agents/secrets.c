@@ -53,12 +53,14 @@ static char *name_of(const char *agent, const char *variable)
 	return name;
 }
 
+/* hosts NULL: the program gets the value. */
 static int bind(
 	json_t *all, const char *variable, const char *secret, const char *hosts, struct error *e)
 {
-	_cleanup_free_ char *copy = strdup(hosts);
+	_cleanup_free_ char *copy = hosts ? strdup(hosts) : NULL;
 	json_t *one = copy ? json_pack("{s:s, s:o}", "secret", secret, "hosts", binding_hosts(copy))
-			   : NULL;
+		      : hosts ? NULL
+			      : json_pack("{s:s, s:b}", "secret", secret, "plain", true);
 
 	return one && json_object_set_new(all, variable, one) == 0
 		       ? 0
@@ -93,17 +95,38 @@ static int bind_existing(
 		return r;
 	error_clear(e);
 	return error_set(e, ERROR_USAGE, ENOENT,
-		"--secret %.64s: there is no secret of the name before '@'; a value with '@' goes "
-		"into the variable %.64s here, and --secret %.64s@HOST takes it from there",
+		"--secret %.64s: there is no secret of the name before '@'. To give a value, set "
+		"the variable %.64s here, and --secret %.64s@HOST takes it from there",
 		variable, variable, variable);
+}
+
+/* Stores a value, that of this process's variable if it is NULL, and binds it. */
+static int store_and_bind(json_t *all, const char *agent, const char *variable, const char *value,
+	const char *hosts, struct error *e)
+{
+	const char *option = hosts ? "--secret" : "--plain-secret",
+		   *secret = value ? value : getenv(variable);
+	_cleanup_free_ char *name = NULL;
+
+	if (!secret)
+		return error_set(e, ERROR_USAGE, ENOENT,
+			"%s %.64s: this variable is not set, so there is no value to take", option,
+			variable);
+	name = name_of(agent, variable);
+	if (!name)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (keep_value(name, secret, e) < 0) {
+		error_prefix(e, "%s %.64s", option, variable);
+		return -EINVAL;
+	}
+	return bind(all, variable, name, hosts, e);
 }
 
 /* Handles a variable with an optional value and optional hosts. */
 static int add(json_t *all, const char *agent, char *text, struct error *e)
 {
 	char *value = strchr(text, '='), *hosts = strchr(value ? value : text, '@');
-	_cleanup_free_ char *name = NULL;
-	const char *where, *secret;
+	const char *where;
 
 	if (value)
 		*value++ = '\0';
@@ -115,39 +138,52 @@ static int add(json_t *all, const char *agent, char *text, struct error *e)
 	if (!*text || !where)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"--secret %.64s: name the hosts that may get it, as in "
-			"%.64s@api.example.com; for a value that the program may see, use --env",
+			"%.64s@api.example.com; if the program must see the value, use "
+			"--plain-secret",
 			text, text);
-	secret = value ? value : getenv(text);
-	if (!secret)
-		return error_set(e, ERROR_USAGE, ENOENT,
-			"--secret %.64s: this variable is not set, so there is no value to take",
-			text);
-	name = name_of(agent, text);
-	if (!name)
-		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	if (keep_value(name, secret, e) < 0) {
-		error_prefix(e, "--secret %.64s", text);
-		return -EINVAL;
-	}
-	return bind(all, text, name, where, e);
+	return store_and_bind(all, agent, text, value, where, e);
 }
 
-int agent_secrets_read(
-	const char *agent, const struct option_list *list, json_t **ret, struct error *e)
+/* Handles a variable with an optional value. */
+static int add_plain(json_t *all, const char *agent, char *text, struct error *e)
 {
-	json_t *all = list->count ? json_object() : NULL;
+	char *value = strchr(text, '=');
+
+	if (value)
+		*value++ = '\0';
+	if (!*text)
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "--plain-secret: give VARIABLE or VARIABLE=VALUE");
+	return store_and_bind(all, agent, text, value, NULL, e);
+}
+
+static int add_list(json_t *all, const char *agent, const struct option_list *list,
+	int (*add_one)(json_t *all, const char *agent, char *text, struct error *e),
+	struct error *e)
+{
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < list->count; i++) {
 		char *copy = strdup(list->items[i]);
 		size_t n = copy ? strlen(copy) : 0;
 
-		r = copy ? add(all, agent, copy, e)
+		r = copy ? add_one(all, agent, copy, e)
 			 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 		if (copy)
 			OPENSSL_cleanse(copy, n);
 		free(copy);
 	}
+	return r;
+}
+
+int agent_secrets_read(const char *agent, const struct option_list *list,
+	const struct option_list *plain, json_t **ret, struct error *e)
+{
+	json_t *all = list->count || plain->count ? json_object() : NULL;
+	int r = add_list(all, agent, list, add, e);
+
+	if (r == 0)
+		r = add_list(all, agent, plain, add_plain, e);
 	if (r == 0)
 		*ret = all;
 	else
