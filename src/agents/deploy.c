@@ -150,6 +150,8 @@ static int on_ready(
 
 	if (r == 0)
 		r = take_said(f, b, said, v, e);
+	if (r == 0 && *json_tree_text(said, "cold"))
+		r = store_agent_cold_set(f->store, b->id, json_tree_text(said, "cold"), e);
 	if (r == 0)
 		r = store_agent_get(f->store, v->agent_id, &a, e);
 	if (r == 0) {

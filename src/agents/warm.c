@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agents/reach.h"
 #include "base/cleanup.h"
@@ -16,6 +17,8 @@
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 #include "store/agent_versions.h"
+
+enum { COLD_MAX = AGENT_SETTING_NAME_MAX + 128 };
 
 struct warm {
 	json_t *env; /* owned, as are all */
@@ -109,34 +112,45 @@ static const char *first_unfit(json_t *env)
 	return NULL;
 }
 
-static void note_cold(
-	struct fleet *f, const struct store_build *b, const char *plain, const char *unfit)
+/* Why its snapshot has none of it; "": it has. */
+static void find_reason(const struct warm *w, const json_t *settings, char out[COLD_MAX])
 {
-	char text[AGENT_SETTING_NAME_MAX + 128];
+	const char *unfit = first_unfit(w->env);
+
+	*out = '\0';
+	if (strcmp(json_tree_text(settings, "start"), "cold") == 0)
+		(void)snprintf(out, COLD_MAX, "its settings say so (start)");
+	else if (w->plain) /* each fits */
+		(void)snprintf(
+			out, COLD_MAX, "the secret %s is plain, and no snapshot has it", w->plain);
+	else if (unfit)
+		(void)snprintf(out, COLD_MAX,
+			"the variable %s has more than %d bytes, or control characters", unfit,
+			AGENT_SETTING_ENTRY_MAX);
+}
+
+static void note_cold(struct fleet *f, const struct store_build *b, const char *reason)
+{
+	char text[COLD_MAX + 16];
 	const struct store_build_log l = {
 		.at_ns = clock_realtime_ns(), .level = 2, .step = "finalize", .message = text};
 
-	if (plain) /* each fits */
-		(void)snprintf(text, sizeof(text),
-			"not warm: the secret %s is plain, and no snapshot has it", plain);
-	else
-		(void)snprintf(text, sizeof(text),
-			"not warm: the variable %s has more than %d bytes, or control characters",
-			unfit, AGENT_SETTING_ENTRY_MAX);
-	(void)store_build_log(f->store, b->id, &l, NULL); /* a lost line is a lost line */
+	(void)snprintf(text, sizeof(text), "not warm: %s", reason); /* fits */
+	(void)store_build_log(f->store, b->id, &l, NULL);	    /* a lost line is a lost line */
 }
 
-/* cold: the snapshot has none of it. */
-static int keep(struct fleet *f, const struct store_build *b, const struct warm *w, bool cold,
+/* cold: "", or why the snapshot has none of it. */
+static int keep(struct fleet *f, const struct store_build *b, const struct warm *w, char *cold,
 	struct error *e)
 {
-	_cleanup_free_ char *text = cold ? NULL : json_dumps(w->placeholders, JSON_COMPACT);
+	_cleanup_free_ char *text = *cold ? NULL : json_dumps(w->placeholders, JSON_COMPACT);
 	_cleanup_free_ char *reach = w->reach ? json_dumps(w->reach, JSON_COMPACT) : NULL;
 	const struct store_agent_warm row = {.placeholders_json = text,
-		.authority = cold ? NULL : w->authority,
-		.network_json = reach};
+		.authority = *cold ? NULL : w->authority,
+		.network_json = reach,
+		.cold = *cold ? cold : NULL};
 
-	if ((!cold && !text) || (w->reach && !reach))
+	if ((!*cold && !text) || (w->reach && !reach))
 		return no_memory(e);
 	return store_agent_warm_set(f->store, b->id, &row, e);
 }
@@ -160,21 +174,20 @@ static int fill(struct fleet *f, const struct store_build *b, const json_t *sett
 int agents_warm_answer(struct fleet *f, const struct store_build *b, const json_t *said,
 	json_t **ret, struct error *e)
 {
+	const json_t *settings = json_object_get(said, "settings");
 	struct warm w = {NULL};
-	const char *unfit = NULL;
-	bool cold = false;
-	int r = fill(f, b, json_object_get(said, "settings"), &w, e);
+	char cold[COLD_MAX] = "";
+	int r = fill(f, b, settings, &w, e);
 
 	if (r == 0) {
-		unfit = first_unfit(w.env);
-		cold = w.plain || unfit;
-		if (cold)
-			note_cold(f, b, w.plain, unfit);
+		find_reason(&w, settings, cold);
+		if (*cold)
+			note_cold(f, b, cold);
 		r = keep(f, b, &w, cold, e);
 	}
 	if (r == 0) {
-		*ret = cold ? json_object()
-			    : json_pack("{s:O, s:s*}", "env", w.env, "trust", w.trust);
+		*ret = *cold ? json_object()
+			     : json_pack("{s:O, s:s*}", "env", w.env, "trust", w.trust);
 		r = *ret ? 0 : no_memory(e);
 	}
 	warm_done(&w);

@@ -22,6 +22,7 @@
 #include "policy/network_floor_json.h"
 #include "proto/json_tree.h"
 #include "sandbox/cgroup_build.h"
+#include "store/agent_versions.h"
 #include "store/keys.h"
 #include "store/tags.h"
 
@@ -355,6 +356,16 @@ static void take_said(struct build_job *j, json_t *said)
 		kill_job(j);
 }
 
+/* Adds it to what was said. Its text is a guest's in part, so a long one is cut. */
+static void take_cold(struct build_job *j, const json_t *cold)
+{
+	const char *text = json_string_value(cold);
+
+	if (text && j->said)
+		(void)json_object_set_new(j->said, "cold",
+			json_stringn(text, str_cut(text, strlen(text), STORE_AGENT_COLD_MAX)));
+}
+
 static void take_line(struct build_job *j, const char *text, size_t n)
 {
 	const char *reason;
@@ -372,6 +383,7 @@ static void take_line(struct build_job *j, const char *text, size_t n)
 	value = json_object_get(root, "end");
 	if (value) {
 		j->finished = true;
+		take_cold(j, json_object_get(value, "cold"));
 		j->disk_mb = (uint32_t)json_integer_value(json_object_get(value, "diskMB"));
 	}
 	json_decref(root);

@@ -14,7 +14,8 @@
  * The process reports lines of JSON:
  *
  *	{"log": {"level": 0-3, "step": "2", "message": "..."}}
- *	{"end": {"diskMB": 4096}}			it is complete and was tried
+ *	{"end": {"diskMB": 4096}}			it is complete and was tried; may have
+ *							"cold": why no program waits in it
  *	{"failed": {"step": "2", "message": "..."}}	it is not
  *	{"agent": {...}}				what it is, of a hosted agent
  *
@@ -51,7 +52,8 @@ struct build_watch {
 	 * is the answer to it, a new object. A negative result makes the build fail. */
 	int (*said)(struct fleet *f, const struct store_build *b, const json_t *said, json_t **ret,
 		struct error *e);
-	/* Called in the commit that makes a build ready. `said` is as above, or NULL. A negative
+	/* Called in the commit that makes a build ready. `said` is as above, with "cold" of
+	 * the end, or NULL. A negative
 	 * result makes the build fail. */
 	int (*ready)(
 		struct fleet *f, const struct store_build *b, const json_t *said, struct error *e);

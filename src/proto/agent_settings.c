@@ -194,6 +194,7 @@ static int check_member(const char *name, const json_t *v, struct error *e)
 {
 	static const char *const runtimes[] = {"node-20", "python-3.12", "deno", "base", NULL};
 	static const char *const protocols[] = {"stdin", "http", NULL};
+	static const char *const starts[] = {"warm", "cold", NULL};
 	uint32_t n;
 
 	if (strcmp(name, "env") == 0)
@@ -210,6 +211,8 @@ static int check_member(const char *name, const json_t *v, struct error *e)
 			       : invalid(e, name, "node-20, python-3.12, deno or base");
 	if (strcmp(name, "protocol") == 0)
 		return is_one_of(v, protocols) ? 0 : invalid(e, name, "stdin or http");
+	if (strcmp(name, "start") == 0)
+		return is_one_of(v, starts) ? 0 : invalid(e, name, "warm or cold");
 	if (strcmp(name, "entry") == 0 || strcmp(name, "install") == 0)
 		return json_is_string(v) && agent_settings_is_command(json_string_value(v))
 			       ? 0

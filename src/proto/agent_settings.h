@@ -7,6 +7,7 @@
  *	protocol	"stdin" or "http"
  *	cpus		a number
  *	memory, disk	a number of MB, or a text such as "2G"
+ *	start		"warm" or "cold"
  *	timeout		a number of seconds, or a text such as "120s"
  *	concurrency	a number of invocations that run at the same time
  *	env		object of texts

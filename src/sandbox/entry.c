@@ -355,7 +355,9 @@ static int give_up(struct agent_conn *c, bool alive, struct error *e)
 	if (r < 0 || alive || (how.status == 0 && !(how.flags & AGENT_EXIT_SIGNALED)))
 		return r;
 	return error_set(e, ERROR_BAD_IMAGE, ECHILD,
-		"the agent's program ended with %s %u before it read its input: %.*s",
+		"the agent's program ended with %s %u before it read its input. If it needs the "
+		"network to start, which it has in an invocation only, deploy it with --start "
+		"cold. Its standard error ends: %.*s",
 		how.flags & AGENT_EXIT_SIGNALED ? "signal" : "status", how.status,
 		(int)buf_len(&errors), (const char *)buf_head(&errors));
 }

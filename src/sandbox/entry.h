@@ -15,8 +15,8 @@
 #define ENTRY_TAG "mayfly-entry"
 
 enum {
-	ENTRY_LIMIT_S = 60,    /* from the entry's start until it waits for its input */
-	ENTRY_ERROR_MAX = 1024 /* bytes of the end of its standard error in messages */
+	ENTRY_LIMIT_S = 60,   /* from the entry's start until it waits for its input */
+	ENTRY_ERROR_MAX = 256 /* bytes of the end of its standard error in messages */
 };
 
 /* Where a program may listen. */

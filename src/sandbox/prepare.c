@@ -303,12 +303,11 @@ static int install_trust(struct booting *b, struct error *e)
 }
 
 /* Starts the entry process. With a ready command, that says when it waits for its input. One that
- * ends is no failure: here it has no network. */
+ * ends with status 0, or waits for something else, is no failure. */
 static int start_entry(struct booting *b, const struct progress *p, struct error *e)
 {
 	const struct image_config *c = b->o->config;
 	const struct entry_port port = {entry_port(c), {dial_guest, b}};
-	struct error why = {0};
 	int pid, r = progress_report(p, "start the program", PROGRESS_NO_PERCENT, NULL);
 
 	if (r == 0)
@@ -317,15 +316,11 @@ static int start_entry(struct booting *b, const struct progress *p, struct error
 			ENTRY_TAG, &pid, e);
 	if (r < 0 || *c->ready_command)
 		return r;
-	r = entry_await(b->agent, (uint32_t)pid, &port, ENTRY_LIMIT_S, &why);
-	if (r == 1)
-		return 0;
-	if (r < 0 && r != -ECHILD) {
-		*e = why;
-		return r;
-	}
-	return progress_report(p, "not warm", PROGRESS_NO_PERCENT,
-		r < 0 ? why.message : "the program does not wait for its input");
+	r = entry_await(b->agent, (uint32_t)pid, &port, ENTRY_LIMIT_S, e);
+	if (r)
+		return r < 0 ? r : 0;
+	return progress_report(p, PREPARE_NOT_WARM, PROGRESS_NO_PERCENT,
+		"the program does not wait for its input");
 }
 
 /* Runs the template's commands before its snapshot. */

@@ -30,6 +30,9 @@ enum {
 /* Another: PEM of authorities that the guest trusts before its entry starts (trust_bundle.h). */
 #define PREPARE_TRUST "trust.pem"
 
+/* A phase: no program waits in the snapshot; the line says why. */
+#define PREPARE_NOT_WARM "not warm"
+
 /* Writes the kernel's command line for our guests. */
 void prepare_cmdline(char out[PREPARE_CMDLINE_MAX]);
 

@@ -262,7 +262,7 @@ int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
 	struct store_agent_warm *ret, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_AGENT_WARM_GET,
-		"SELECT placeholders_json, authority, network_json FROM agent_versions "
+		"SELECT placeholders_json, authority, network_json, cold FROM agent_versions "
 		"WHERE agent_id = ? AND number = ?");
 	struct store_agent_warm w = {NULL};
 	int r;
@@ -273,7 +273,7 @@ int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
 	if (r <= 0)
 		return r < 0 ? r : not_found(e);
 	if (copy_or_null(&q, &w.placeholders_json) == 0 && copy_or_null(&q, &w.authority) == 0 &&
-		copy_or_null(&q, &w.network_json) == 0) {
+		copy_or_null(&q, &w.network_json) == 0 && copy_or_null(&q, &w.cold) == 0) {
 		*ret = w;
 		return 0;
 	}
@@ -285,17 +285,34 @@ int store_agent_warm_set(
 	struct store *s, const char *build_id, const struct store_agent_warm *w, struct error *e)
 {
 	struct query q = db_query(s, STMT_AGENT_WARM_SET,
-		"UPDATE agent_versions SET placeholders_json = ?, authority = ?, network_json = ? "
-		"WHERE build_id = ? AND state = 0");
+		"UPDATE agent_versions SET placeholders_json = ?, authority = ?, network_json = ?, "
+		"cold = ? WHERE build_id = ? AND state = 0");
 	int r = text_check_json("placeholders", w->placeholders_json, true, NULL, e);
 
 	if (r == 0)
 		r = text_check_optional("authority", w->authority, STORE_AUTHORITY_MAX, e);
 	if (r == 0)
 		r = text_check_json("network", w->network_json, false, NULL, e);
+	if (r == 0)
+		r = text_check_optional("cold", w->cold, STORE_AGENT_COLD_MAX, e);
 	query_text(&q, w->placeholders_json);
 	query_text(&q, w->authority);
 	query_text(&q, w->network_json);
+	query_text(&q, w->cold);
+	query_text(&q, build_id);
+	if (r == 0)
+		return change_one(s, &q, e);
+	query_done(&q);
+	return r;
+}
+
+int store_agent_cold_set(struct store *s, const char *build_id, const char *cold, struct error *e)
+{
+	struct query q = db_query(
+		s, STMT_AGENT_COLD_SET, "UPDATE agent_versions SET cold = ? WHERE build_id = ?");
+	int r = text_check_optional("cold", cold, STORE_AGENT_COLD_MAX, e);
+
+	query_text(&q, cold);
 	query_text(&q, build_id);
 	if (r == 0)
 		return change_one(s, &q, e);
@@ -308,5 +325,6 @@ void store_agent_warm_done(struct store_agent_warm *w)
 	free(w->placeholders_json);
 	free(w->authority);
 	free(w->network_json);
+	free(w->cold);
 	*w = (struct store_agent_warm){NULL};
 }

@@ -22,6 +22,7 @@ enum {
 	STORE_AGENT_ENV_MAX = 16 * 1024,
 	STORE_AGENT_SECRETS_MAX = 8 * 1024,
 	STORE_AGENT_REASON_MAX = 1024,
+	STORE_AGENT_COLD_MAX = 1024,
 	STORE_AGENT_STEP_MAX = 160,
 };
 
@@ -101,6 +102,7 @@ struct store_agent_warm {
 	char *placeholders_json;
 	char *authority;    /* store_sandbox.authority of its sandboxes, or NULL */
 	char *network_json; /* an object, as agents/reach.h makes it; NULL: nothing is said */
+	char *cold; /* why no program waits in the snapshot; NULL: one does, or it is not known */
 };
 
 /* ERROR_NOT_FOUND, as the next. */
@@ -109,6 +111,8 @@ int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
 /* Of a version that is BUILDING. */
 int store_agent_warm_set(
 	struct store *s, const char *build_id, const struct store_agent_warm *w, struct error *e);
+/* Sets only `cold`, of a version in any state. */
+int store_agent_cold_set(struct store *s, const char *build_id, const char *cold, struct error *e);
 void store_agent_warm_done(struct store_agent_warm *w);
 
 #endif

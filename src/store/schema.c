@@ -611,6 +611,9 @@ static const char version_21[] =
 /* What the sandboxes of a version may reach. */
 static const char version_22[] = "ALTER TABLE agent_versions ADD COLUMN network_json TEXT;";
 
+/* Why the snapshot of a version has no program that waits. */
+static const char version_23[] = "ALTER TABLE agent_versions ADD COLUMN cold TEXT;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -634,6 +637,7 @@ const struct migration schema_migrations[] = {
 	{version_20},
 	{version_21},
 	{version_22},
+	{version_23},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -580,7 +580,8 @@ static void test_entry(void)
 		collect(c, &o, NULL, 0);
 		outcome_done(&o);
 	}
-	CHECK(strstr(e.message, "status 7") && strstr(e.message, "it is wrong"));
+	CHECK(strstr(e.message, "status 7") && strstr(e.message, "it is wrong") &&
+		strstr(e.message, "--start cold"));
 }
 
 /* Answers pings as `answers` says, a line each, the last one for ever; prints its port. */

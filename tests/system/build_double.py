@@ -13,6 +13,7 @@ for the start command.
     tar FILE        writes the names of an agent's files there
     child           starts a process, whose last argument is the build's id, and which ends with this one
     spec FILE       writes what it was told there
+    cold TEXT       no program waits in the snapshot, and why
     native          an agent whose version native guests can run: as root, in no directory of its own
 
 The ready command `hold PHASE FILE` stops it before it makes the image (image), between image and template (half), when the
@@ -28,6 +29,7 @@ import tarfile
 import time
 
 children = []
+cold = {}
 native = False
 current = "1"
 
@@ -77,6 +79,9 @@ def obey(spec, word, rest):
     elif word == "tar":
         with tarfile.open(spec["agent"]["files"]) as tar, open(rest, "w") as f:
             json.dump(tar.getnames(), f)
+    elif word == "cold":
+        cold["cold"] = rest
+        log(f"not warm: {rest}", level=2)
     elif word == "spec":
         with open(rest, "w") as f:
             json.dump({**spec, "argv": sys.argv[1:]}, f)
@@ -120,5 +125,5 @@ if native:
 hold("whole")
 if holds:
     os.rmdir(f"{home}/images/{spec['build']}")
-say(end={"diskMB": 4096})
+say(end={"diskMB": 4096, **cold})
 hold("told")

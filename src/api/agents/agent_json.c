@@ -112,13 +112,19 @@ static int add_end(json_t *json, const struct store_agent_version *v)
 			      "directory", v->dir, "user", v->user));
 }
 
-/* What its sandboxes may reach, once its build has told. */
-static int add_reach(struct request *r, json_t *json, const struct store_agent *a, uint32_t number)
+/* Whether its program waits in the snapshot, and what its sandboxes may reach, once its build has
+ * told. */
+static int add_warm(struct request *r, json_t *json, const struct store_agent *a,
+	const struct store_agent_version *v)
 {
 	struct store_agent_warm w = {NULL};
 	json_t *reach = NULL;
-	int err = store_agent_warm_get(fleet_of(r)->store, a->id, number, &w, NULL);
+	int err = store_agent_warm_get(fleet_of(r)->store, a->id, v->number, &w, NULL);
 
+	if (err == 0 && v->state != STORE_AGENT_BUILDING)
+		err = json_object_update_new(
+			json, json_pack("{s:b, s:s*}", "warm", w.placeholders_json && !w.cold,
+				      "notWarm", w.cold));
 	if (err == 0 && w.network_json) {
 		reach = json_tree_stored(w.network_json);
 		api_network_hide(json_object_get(reach, "network"));
@@ -143,7 +149,7 @@ json_t *agent_version_json(
 			"createdAt", api_time(v->created_ns), "finishedAt",
 			v->finished_ns ? api_time(v->finished_ns) : json_null());
 
-	if (json && add_reach(r, json, a, v->number) == 0 && add_end(json, v) == 0)
+	if (json && add_warm(r, json, a, v) == 0 && add_end(json, v) == 0)
 		return json;
 	json_decref(json);
 	return NULL;

@@ -32,7 +32,7 @@ enum { POLL_MS = 300, CHUNK = 64 * 1024, UPLOAD_S = 600, SETTINGS_URI_MAX = 64 *
 
 struct deploy_options {
 	struct cli_common common;
-	const char *name, *template, *entry, *install, *runtime, *protocol;
+	const char *name, *template, *entry, *install, *runtime, *protocol, *start;
 	struct option_list env, secrets, plain_secrets;
 	uint64_t cpus, memory_bytes, disk_bytes, timeout_ns, concurrency;
 	struct network_options network;
@@ -124,6 +124,7 @@ static int make_settings(const struct deploy_options *o, const char *name, const
 				set(settings, "install", o->install) == 0 &&
 				set(settings, "runtime", o->runtime) == 0 &&
 				set(settings, "protocol", o->protocol) == 0 &&
+				set(settings, "start", o->start) == 0 &&
 				set(settings, "template", o->template) == 0 &&
 				set_number(settings, "cpus", o->cpus) == 0 &&
 				set_number(settings, "memory", o->memory_bytes / MIB) == 0 &&
@@ -274,16 +275,17 @@ static int show_new(const char *path, json_int_t *from, bool *ret_more, struct e
 static int report(const json_t *v, uint64_t begin_ns, struct error *e)
 {
 	const json_t *why = json_object_get(v, "error");
+	const char *cold = json_tree_text(v, "notWarm");
 
 	if (why)
 		return error_set(e, ERROR_BAD_IMAGE, ECANCELED, "version %lld failed: %.900s",
 			(long long)json_integer_value(json_object_get(v, "version")),
 			json_tree_text(why, "message"));
-	fprintf(stderr, "%s version %lld is ready: %s, started by '%s' (%.1f s)\n",
+	fprintf(stderr, "%s version %lld is ready: %s, started by '%s' (%.1f s)%s%s\n",
 		json_tree_text(v, "agent"),
 		(long long)json_integer_value(json_object_get(v, "version")),
 		json_tree_text(v, "kind"), json_tree_text(v, "entry"),
-		(double)(clock_monotonic_ns() - begin_ns) / 1e9);
+		(double)(clock_monotonic_ns() - begin_ns) / 1e9, *cold ? "; not warm: " : "", cold);
 	return 0;
 }
 
@@ -372,6 +374,9 @@ static const struct option_spec options[] = {
 		offsetof(struct deploy_options, runtime), 0, 0, false},
 	{"protocol", 0, OPTION_STRING, "stdin|http", "http: the program listens on $PORT (stdin)",
 		offsetof(struct deploy_options, protocol), 0, 0, false},
+	{"start", 0, OPTION_STRING, "warm|cold",
+		"cold: by each invocation, not before the snapshot (warm)",
+		offsetof(struct deploy_options, start), 0, 0, false},
 	{"template", 'T', OPTION_STRING, "NAME", "template to build on, with or without a DIR",
 		offsetof(struct deploy_options, template), 0, 0, false},
 	CLI_OPTION_NETWORK(struct deploy_options),

@@ -61,6 +61,7 @@ struct run_build {
 	struct disk_budget budget;
 	struct progress progress;
 	char phase[64];
+	char *cold;	       /* owned: why no program waits in the snapshot, or NULL */
 	char step[STEP_BYTES]; /* the current one, as clients name it */
 	char prefix[256];      /* of errors of the current step, which says less to clients */
 	char line[LINE_MAX_BYTES];
@@ -167,6 +168,18 @@ static void on_note(void *opaque, unsigned line, const char *text)
 	say_log(opaque, 2, text, strlen(text));
 }
 
+static int note_cold(struct run_build *b, const char *why)
+{
+	_cleanup_free_ char *text = str_printf(PREPARE_NOT_WARM ": %s", why);
+
+	free(b->cold);
+	b->cold = strdup(why);
+	if (!text || !b->cold)
+		return -ENOMEM;
+	say_log(b, 2, text, strlen(text));
+	return 0;
+}
+
 /* Reports a line for each phase, but not the progress within it, which can be a lot. */
 static int on_progress(void *opaque, const char *phase, int percent, const char *line)
 {
@@ -175,6 +188,8 @@ static int on_progress(void *opaque, const char *phase, int percent, const char 
 	if (strcmp(phase, b->phase) == 0)
 		return 0;
 	(void)snprintf(b->phase, sizeof(b->phase), "%s", phase); /* may be cut */
+	if (strcmp(phase, PREPARE_NOT_WARM) == 0 && line)
+		return note_cold(b, line);
 	say_log(b, 0, phase, strlen(phase));
 	return 0;
 }
@@ -358,7 +373,8 @@ static int say_end(struct run_build *b, struct error *e)
 	int r = template_load(&b->home, b->spec.build, &t, e);
 
 	if (r == 0)
-		say(json_pack("{s:{s:I}}", "end", "diskMB", (json_int_t)t.config.disk_mb));
+		say(json_pack("{s:{s:I, s:s*}}", "end", "diskMB", (json_int_t)t.config.disk_mb,
+			"cold", b->cold));
 	template_done(&t);
 	return r;
 }
@@ -423,6 +439,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	network_floor_free(b->floor);
 	spec_done(&b->spec);
 	home_close(&b->home);
+	free(b->cold);
 	free(b);
 	return r < 0 ? EXIT_FAILURE : 0; /* the daemon was told why; its log need not know */
 }
