@@ -24,9 +24,23 @@ struct logs_options {
 	uint64_t lines;
 };
 
+/* An agent may write anything. */
+static void print_lines(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i == 0 || s[i - 1] == '\n')
+			printf("    ");
+		(void)putchar(
+			(unsigned char)s[i] < ' ' && s[i] != '\t' && s[i] != '\n' ? '?' : s[i]);
+	}
+	if (n && s[n - 1] != '\n')
+		printf("\n");
+}
+
 static int print_one(const struct logs_options *o, json_t *v, struct error *e)
 {
-	const char *code = json_tree_text(v, "code"), *errors = json_tree_text(v, "stderr");
+	const json_t *errors = json_object_get(v, "stderr");
+	const char *code = json_tree_text(v, "code");
 
 	if (o->common.json)
 		return json_print_line(json_incref(v), e);
@@ -36,15 +50,7 @@ static int print_one(const struct logs_options *o, json_t *v, struct error *e)
 		*code ? code : json_tree_text(v, "state"),
 		(long long)json_integer_value(json_object_get(v, "durationMs")),
 		json_tree_text(v, "message"));
-	for (const char *p = errors; *p;) {
-		size_t n = strcspn(p, "\n");
-
-		printf("    ");
-		for (size_t i = 0; i < n; i++) /* an agent may write anything */
-			(void)putchar((unsigned char)p[i] < ' ' && p[i] != '\t' ? '?' : p[i]);
-		printf("\n");
-		p += n + (p[n] != '\0');
-	}
+	print_lines(json_string_value(errors), json_string_length(errors));
 	return 0;
 }
 
@@ -69,9 +75,32 @@ static int ask(const char *name, const char *query, json_t **ret, struct error *
 	return r < 0 ? r : agents_call("GET", path, NULL, ret, e);
 }
 
-/* Prints the present invocations, oldest first. *last: the last of them. */
+/* What `-f` knows: the last invocation that it saw, and those up to there that had not ended. */
+struct followed {
+	long long last;
+	json_t *open; /* owned: an object, by id */
+};
+
+static bool is_over(const json_t *v)
+{
+	return *json_tree_text(v, "code");
+}
+
+/* Prints an invocation if it is over, else remembers it. */
+static int take(const struct logs_options *o, struct followed *w, json_t *v, struct error *e)
+{
+	w->last = (long long)json_integer_value(json_object_get(v, "cursor"));
+	if (o->follow && !is_over(v))
+		return json_object_set_new(w->open, json_tree_text(v, "invocation"), json_null()) ==
+				       0
+			       ? 0
+			       : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	return is_wanted(o, v) ? print_one(o, v, e) : 0;
+}
+
+/* Prints the present invocations, oldest first. */
 static int print_last(
-	const struct logs_options *o, const char *name, long long *last, struct error *e)
+	const struct logs_options *o, const char *name, struct followed *w, struct error *e)
 {
 	char query[64];
 	json_t *answer = NULL, *list;
@@ -80,15 +109,8 @@ static int print_last(
 	(void)snprintf(query, sizeof(query), "limit=%llu", (unsigned long long)o->lines); /* fits */
 	r = ask(name, query, &answer, e);
 	list = json_object_get(answer, "invocations");
-	for (size_t i = json_array_size(list); r == 0 && i > 0; i--) {
-		json_t *v = json_array_get(list, i - 1);
-
-		if (o->follow && !*json_tree_text(v, "code"))
-			break; /* its end is printed later, and those behind it */
-		if (is_wanted(o, v))
-			r = print_one(o, v, e);
-		*last = (long long)json_integer_value(json_object_get(v, "cursor"));
-	}
+	for (size_t i = json_array_size(list); r == 0 && i > 0; i--)
+		r = take(o, w, json_array_get(list, i - 1), e);
 	json_decref(answer);
 	return r;
 }
@@ -142,25 +164,52 @@ static int print_found(const struct logs_options *o, const char *name, struct er
 	return r < 0 ? r : 0;
 }
 
-/* Waits for unfinished invocations, so that each is printed once, with its outcome. */
+/* Prints those that have ended of the ones that had not. One that is forgotten meanwhile is left
+ * out. */
+static int print_open(const struct logs_options *o, struct followed *w, struct error *e)
+{
+	const char *id;
+	json_t *none;
+	void *next;
+	int r = 0;
+
+	json_object_foreach_safe(w->open, next, id, none)
+	{
+		_cleanup_free_ char *path = str_printf("/invocations/%s", id);
+		json_t *v = NULL;
+
+		if (r == 0)
+			r = path ? agents_call("GET", path, NULL, &v, e)
+				 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		if (r < 0 && e->code == ERROR_NOT_FOUND) {
+			error_clear(e);
+			r = json_object_del(w->open, id);
+		} else if (r == 0 && is_over(v)) {
+			(void)json_object_del(v, "output"); /* as lists have none */
+			r = is_wanted(o, v) ? print_one(o, v, e) : 0;
+			(void)json_object_del(w->open, id); /* it is there */
+		}
+		json_decref(v);
+	}
+	return r;
+}
+
 static int print_more(
-	const struct logs_options *o, const char *name, long long *last, struct error *e)
+	const struct logs_options *o, const char *name, struct followed *w, struct error *e)
 {
 	char query[64];
 	json_t *answer = NULL, *list, *v;
 	size_t i;
-	int r;
+	int r = print_open(o, w, e);
 
-	(void)snprintf(query, sizeof(query), "order=asc&limit=%d&cursor=%lld", PAGE, *last);
-	r = ask(name, query, &answer, e);
+	(void)snprintf(query, sizeof(query), "order=asc&limit=%d&cursor=%lld", PAGE, w->last);
+	if (r == 0)
+		r = ask(name, query, &answer, e);
 	list = json_object_get(answer, "invocations");
 	json_array_foreach(list, i, v)
 	{
-		if (r < 0 || !*json_tree_text(v, "code"))
-			break;
-		if (is_wanted(o, v))
-			r = print_one(o, v, e);
-		*last = (long long)json_integer_value(json_object_get(v, "cursor"));
+		if (r == 0)
+			r = take(o, w, v, e);
 	}
 	json_decref(answer);
 	(void)fflush(stdout); /* a failure shows at exit */
@@ -171,16 +220,20 @@ static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct logs_options *o = values;
 	const struct timespec pause = {.tv_nsec = FOLLOW_MS * (long)NS_PER_MS};
-	long long last = 0;
+	struct followed w = {.open = json_object()};
 	int r;
 
 	if (argc != 1)
-		return error_set(e, ERROR_USAGE, EINVAL, "give the name of an agent");
-	r = o->grep && !o->follow ? print_found(o, argv[0], e) : print_last(o, argv[0], &last, e);
+		r = error_set(e, ERROR_USAGE, EINVAL, "give the name of an agent");
+	else if (o->grep && !o->follow)
+		r = print_found(o, argv[0], e);
+	else
+		r = print_last(o, argv[0], &w, e);
 	while (r == 0 && o->follow) {
-		r = print_more(o, argv[0], &last, e);
+		r = print_more(o, argv[0], &w, e);
 		(void)nanosleep(&pause, NULL); /* early is fine */
 	}
+	json_decref(w.open);
 	return r;
 }
 
