@@ -45,6 +45,7 @@ struct invocation {
 	const char *broken;  /* what is wrong with the answer of a program that listens; static */
 	unsigned web_status; /* of the answer of a program that listens */
 	bool paused;
+	bool late;		/* its time limit ended it: its program may still run */
 	struct error why;	/* the last refusal: why it waits */
 	struct outcome outcome; /* when OVER */
 };

@@ -95,17 +95,27 @@ static void set_failed(struct outcome *o, const struct agent_exit *exit, bool by
 			exit->status);
 }
 
+/* how: of the program, "ended with status 3". */
+static void set_denied(struct outcome *o, const struct outcome_facts *f, const char *how)
+{
+	outcome_set(o, INVOCATION_NETWORK_DENIED,
+		"the agent's program %s after its network denied it %.128s (%.128s): allow that "
+		"host in its network, or do without it",
+		how, f->denied, f->denied_rule);
+}
+
 void outcome_of_exit(
 	struct outcome *o, const struct agent_exit *exit, const struct outcome_facts *f)
 {
 	bool by_signal = exit->flags & AGENT_EXIT_SIGNALED;
 	bool killed = by_signal ? exit->status == SIGNAL_KILL
 				: exit->status == STATUS_SIGNAL + SIGNAL_KILL;
-	char memory[16];
+	char memory[16], how[48];
 
 	*o = (struct outcome){.status = (int64_t)exit->status + (by_signal ? STATUS_SIGNAL : 0)};
 	if (o->status == 0 && f->printed)
 		return;
+	(void)snprintf(how, sizeof(how), "ended with status %lld", (long long)o->status); /* fits */
 	if (o->status == 0)
 		outcome_set(o, INVOCATION_NO_ANSWER,
 			"the agent's program ended with status 0 but wrote nothing to its standard "
@@ -116,10 +126,7 @@ void outcome_of_exit(
 			"(--memory)",
 			str_format_bytes(f->memory_bytes, memory));
 	else if (f->denied)
-		outcome_set(o, INVOCATION_NETWORK_DENIED,
-			"the agent's program ended with status %lld after its network denied it "
-			"%.128s (%.128s): allow that host in its network, or do without it",
-			(long long)o->status, f->denied, f->denied_rule);
+		set_denied(o, f, how);
 	else if (!f->printed && !by_signal && (exit->status == 126 || exit->status == 127))
 		outcome_set(o, INVOCATION_NOT_STARTED,
 			"the agent's program does not start: its command is not found or cannot be "
@@ -128,11 +135,33 @@ void outcome_of_exit(
 		set_failed(o, exit, by_signal);
 }
 
+void outcome_of_answer(struct outcome *o, unsigned status, const struct outcome_facts *f)
+{
+	char how[48];
+
+	*o = (struct outcome){.status = -1};
+	(void)snprintf(how, sizeof(how), "answered with status %u", status); /* fits */
+	if (f->denied)
+		set_denied(o, f, how);
+	else
+		outcome_set(o, INVOCATION_FAILED,
+			"the agent's program %s: see the end of its standard error, which has this "
+			"answer",
+			how);
+}
+
 void outcome_timeout(struct outcome *o, const struct outcome_facts *f)
 {
+	char how[48];
+
 	*o = (struct outcome){.status = -1};
-	outcome_set(o, INVOCATION_TIMEOUT,
-		"the agent did not end within %.3g s%s: give it more time (timeout), or find out "
-		"why its program waits",
-		(double)f->timeout_ns / (double)NS_PER_S, f->printed ? "" : " and printed nothing");
+	(void)snprintf(how, sizeof(how), "did not end within %.3g s",
+		(double)f->timeout_ns / (double)NS_PER_S); /* fits */
+	if (f->denied)
+		set_denied(o, f, how);
+	else
+		outcome_set(o, INVOCATION_TIMEOUT,
+			"the agent %s%s: give it more time (timeout), or find out why its program "
+			"waits",
+			how, f->printed ? "" : " and printed nothing");
 }

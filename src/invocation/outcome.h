@@ -51,6 +51,8 @@ struct outcome_facts {
 /* Sets the outcome of a program that ended. */
 void outcome_of_exit(
 	struct outcome *o, const struct agent_exit *exit, const struct outcome_facts *f);
+/* Of a program that listens: it answered with a status that says that it failed. */
+void outcome_of_answer(struct outcome *o, unsigned status, const struct outcome_facts *f);
 void outcome_timeout(struct outcome *o, const struct outcome_facts *f);
 /* Sets code and message. Bytes of the text that are not UTF-8 become '?'. A text that is too long
  * is cut between characters. */

@@ -81,6 +81,7 @@ static void on_limit(uv_timer_t *t)
 	struct outcome o;
 
 	outcome_timeout(&o, &f);
+	v->late = true;
 	invocation_over(v, &o);
 }
 
@@ -169,15 +170,16 @@ static void on_data(void *arg, const uint8_t *data, size_t n)
 static void on_complete(void *arg)
 {
 	struct invocation *v = arg;
-	struct outcome o = {.status = -1};
+	struct denial d;
+	struct outcome_facts f;
+	struct outcome o;
 
-	if (v->web_status >= WEB_FAILED)
-		outcome_set(&o, INVOCATION_FAILED,
-			"the agent's program answered with status %u: see the end of its standard "
-			"error, which has this answer",
-			v->web_status);
-	else
-		o.status = 0;
+	if (v->web_status < WEB_FAILED) {
+		over(v, INVOCATION_OK, NULL);
+		return;
+	}
+	f = facts_of(v, &d);
+	outcome_of_answer(&o, v->web_status, &f);
 	invocation_over(v, &o);
 }
 
@@ -377,7 +379,7 @@ static bool keeps_sandbox(const struct invocation *v)
 	case INVOCATION_NETWORK_DENIED:
 	case INVOCATION_CANCELLED:
 	case INVOCATION_INTERRUPTED:
-		return v->order.session && invocation_has_agent(v);
+		return v->order.session && !v->late && invocation_has_agent(v);
 	default:
 		return false;
 	}
