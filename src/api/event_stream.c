@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "http/reply.h"
 #include "proto/base64.h"
 #include "proto/json_text.h"
 
@@ -12,16 +13,11 @@ enum { EVENT_MAX = 512 * 1024 }; /* of one: a frame of the agent, escaped */
 
 void event_stream_begin(struct request *r, const struct http_field *fields, size_t count)
 {
-	struct http_field all[2 + EVENT_STREAM_FIELDS_MAX] = {
-		{"Access-Control-Allow-Origin", "*"}, {"Cache-Control", "no-cache"}};
-	const struct http_reply reply = {.status = 200,
-		.content_type = "text/event-stream",
-		.fields = all,
-		.field_count = 2 + count};
+	struct http_field all[1 + EVENT_STREAM_FIELDS_MAX] = {{"Cache-Control", "no-cache"}};
 
 	if (count)
-		memcpy(all + 2, fields, count * sizeof(*fields));
-	(void)request_stream(r, &reply, HTTP_NO_LENGTH); /* the client may be gone */
+		memcpy(all + 1, fields, count * sizeof(*fields));
+	reply_stream(r, "text/event-stream", all, 1 + count);
 }
 
 static int send_event(struct request *r, const char *name, const void *data, size_t n)

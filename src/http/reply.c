@@ -12,7 +12,8 @@ static const struct http_field cors[] = {
 	{"Access-Control-Allow-Origin", "*"},
 	{"Access-Control-Expose-Headers",
 		"X-Next-Token, X-Total-Running, RateLimit-Limit, RateLimit-Remaining, "
-		"RateLimit-Reset, Retry-After, Should-Retry, " HTTP_REQUEST_ID},
+		"RateLimit-Reset, Retry-After, Should-Retry, Location, Mayfly-Invocation, "
+		"Mayfly-Version, Mayfly-Duration-Ms, " HTTP_REQUEST_ID},
 };
 
 static size_t all_fields(const struct http_field *more, size_t n,
@@ -62,6 +63,18 @@ void reply_json(struct request *r, unsigned status, json_t *root)
 void reply_json_text(struct request *r, unsigned status, const void *text, size_t n)
 {
 	reply_json_text_fields(r, status, text, n, NULL, 0);
+}
+
+void reply_stream(
+	struct request *r, const char *content_type, const struct http_field *fields, size_t count)
+{
+	struct http_field all[REPLY_FIELDS_MAX + ARRAY_SIZE(cors)];
+	const struct http_reply reply = {.status = 200,
+		.content_type = content_type,
+		.fields = all,
+		.field_count = all_fields(fields, count, all)};
+
+	(void)request_stream(r, &reply, HTTP_NO_LENGTH); /* the client may be gone */
 }
 
 void reply_empty(struct request *r, unsigned status)

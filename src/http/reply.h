@@ -19,6 +19,10 @@ void reply_json_fields(struct request *r, unsigned status, json_t *root,
 void reply_json_text(struct request *r, unsigned status, const void *text, size_t n);
 void reply_json_text_fields(struct request *r, unsigned status, const void *text, size_t n,
 	const struct http_field *fields, size_t count);
+/* Begins an answer with status 200 whose body follows, of no known length. At most REPLY_FIELDS_MAX
+ * fields. */
+void reply_stream(
+	struct request *r, const char *content_type, const struct http_field *fields, size_t count);
 void reply_empty(struct request *r, unsigned status);
 
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)

@@ -31,11 +31,14 @@ struct invoke {
 	struct buf out[2]; /* of events: beginnings of characters */
 	char type[TYPE_MAX];
 	char id[STORE_INVOCATION_ID_BYTES], version[16];
+	char ms[24];  /* its duration; "": not known yet */
+	bool in_head; /* of a plain answer: the head had it */
 	uv_timer_t tick;
 	bool released; /* the invocation needs it no more */
 };
 
 static const char *const names[] = {"stdout", "stderr"};
+static const char duration[] = "Mayfly-Duration-Ms";
 
 static void on_closed(uv_handle_t *h)
 {
@@ -88,31 +91,35 @@ static const struct request_ops ops = {.drained = on_drained, .done = on_done};
 
 enum { HEAD_FIELDS = 3 };
 
-static void fill_fields(const struct invoke *x, struct http_field out[HEAD_FIELDS])
+/* The duration is in the head if it is known then, else at the end of a plain answer. */
+static size_t fill_fields(const struct invoke *x, bool trailer, struct http_field out[HEAD_FIELDS])
 {
-	out[0] = (struct http_field){"Mayfly-Invocation", x->id};
-	out[1] = (struct http_field){"Mayfly-Version", x->version};
-	out[2] = (struct http_field){"Trailer", "Mayfly-Duration-Ms"};
+	size_t n = 0;
+
+	out[n++] = (struct http_field){"Mayfly-Invocation", x->id};
+	out[n++] = (struct http_field){"Mayfly-Version", x->version};
+	if (*x->ms)
+		out[n++] = (struct http_field){duration, x->ms};
+	else if (trailer)
+		out[n++] = (struct http_field){"Trailer", duration};
+	return n;
 }
 
 static void begin(struct invoke *x)
 {
 	struct http_field fields[HEAD_FIELDS];
-	const struct http_reply reply = {.status = 200,
-		.content_type = *x->type ? x->type : "text/plain; charset=utf-8",
-		.fields = fields,
-		.field_count = HEAD_FIELDS};
+	size_t n = fill_fields(x, !x->order.stream, fields);
 
 	if (x->state != INVOKE_WAITING)
 		return;
 	x->state = INVOKE_STREAM;
 	request_set_final(x->r);
-	fill_fields(x, fields);
 	if (!x->order.stream) {
-		(void)request_stream(x->r, &reply, HTTP_NO_LENGTH); /* the client may be gone */
+		x->in_head = *x->ms;
+		reply_stream(x->r, *x->type ? x->type : "text/plain; charset=utf-8", fields, n);
 		return;
 	}
-	event_stream_begin(x->r, fields, HEAD_FIELDS - 1);
+	event_stream_begin(x->r, fields, n);
 	(void)event_stream_json(x->r, "invocation", /* the next event tells of a failure */
 		json_pack(
 			"{s:s, s:i}", "invocation", x->id, "version", (int)x->order.order.version));
@@ -183,18 +190,23 @@ static json_t *failure_json(const struct invoke *x, const struct invocation_end 
 		(json_int_t)(end->duration_ns / NS_PER_MS), "stderr", errors_json(end));
 }
 
+static int send_exit(struct invoke *x, const struct invocation_end *end)
+{
+	return event_stream_json(x->r, "exit",
+		json_pack("{s:I, s:I}", "exitCode", (json_int_t)end->outcome.status, "durationMs",
+			(json_int_t)(end->duration_ns / NS_PER_MS)));
+}
+
 static void end_events(struct invoke *x, const struct invocation_end *end)
 {
-	bool ok = end->outcome.code == INVOCATION_OK;
 	int e = 0;
 
 	for (unsigned i = 0; e >= 0 && i < 2; i++)
 		e = event_stream_text(x->r, names[i], &x->out[i], true);
-	if (e >= 0)
-		e = event_stream_json(x->r, ok ? "exit" : "error",
-			ok ? json_pack("{s:i, s:I}", "exitCode", 0, "durationMs",
-				     (json_int_t)(end->duration_ns / NS_PER_MS))
-			   : failure_json(x, end));
+	if (e >= 0 && end->outcome.status >= 0)
+		e = send_exit(x, end);
+	if (e >= 0 && end->outcome.code != INVOCATION_OK)
+		e = event_stream_json(x->r, "error", failure_json(x, end));
 	if (e < 0)
 		request_abort(x->r);
 	else
@@ -203,39 +215,43 @@ static void end_events(struct invoke *x, const struct invocation_end *end)
 
 static void end_plain(struct invoke *x, const struct invocation_end *end)
 {
-	char ms[24];
-	const struct http_field trailer = {"Mayfly-Duration-Ms", ms};
+	const struct http_field trailer = {duration, x->ms};
 
-	(void)snprintf(ms, sizeof(ms), "%llu",
-		(unsigned long long)(end->duration_ns / NS_PER_MS)); /* fits */
-	if (end->outcome.code == INVOCATION_OK)
-		(void)request_end_trailers(x->r, &trailer, 1); /* the client may be gone */
+	if (end->outcome.code == INVOCATION_OK) /* the client may be gone */
+		(void)request_end_trailers(x->r, &trailer, x->in_head ? 0 : 1);
 	else
 		request_abort(x->r); /* so that nobody takes it for the whole answer */
+}
+
+static void fail(struct invoke *x, const struct invocation_end *end)
+{
+	struct http_field fields[HEAD_FIELDS];
+	size_t n = fill_fields(x, false, fields);
+
+	if (end->outcome.code != INVOCATION_BUSY)
+		request_set_final(x->r);
+	reply_json_fields(
+		x->r, invocation_http_status(end->outcome.code), failure_json(x, end), fields, n);
 }
 
 static void on_ended(void *arg, const struct invocation_end *end)
 {
 	struct invoke *x = arg;
-	struct http_field fields[HEAD_FIELDS];
-	bool ok = end->outcome.code == INVOCATION_OK;
 
 	x->v = NULL;
 	if (x->state == INVOKE_OVER)
 		return;
-	if (ok)
+	if (end->duration_ns)
+		(void)snprintf(x->ms, sizeof(x->ms), "%llu",
+			(unsigned long long)(end->duration_ns / NS_PER_MS)); /* fits */
+	if (end->outcome.code == INVOCATION_OK)
 		begin(x); /* an answer of no bytes, of a program that listens */
-	if (x->state == INVOKE_STREAM && x->order.stream) {
+	if (x->state == INVOKE_STREAM && x->order.stream)
 		end_events(x, end);
-	} else if (x->state == INVOKE_STREAM) {
+	else if (x->state == INVOKE_STREAM)
 		end_plain(x, end);
-	} else {
-		fill_fields(x, fields);
-		if (end->outcome.code != INVOCATION_BUSY)
-			request_set_final(x->r);
-		reply_json_fields(x->r, invocation_http_status(end->outcome.code),
-			failure_json(x, end), fields, HEAD_FIELDS - 1);
-	}
+	else
+		fail(x, end);
 	x->state = INVOKE_OVER;
 }
 
@@ -244,13 +260,14 @@ static const struct invocation_ops invocation_ops = {
 
 /* --- the request --- */
 
-static void reply_accepted(struct request *r, const char *id)
+static void reply_accepted(struct request *r, const struct invoke *x)
 {
 	char path[64];
-	const struct http_field fields[] = {{"Location", path}, {"Mayfly-Invocation", id}};
+	const struct http_field fields[] = {
+		{"Location", path}, {"Mayfly-Invocation", x->id}, {"Mayfly-Version", x->version}};
 
-	(void)snprintf(path, sizeof(path), "/invocations/%s", id); /* fits */
-	reply_json_fields(r, 202, json_pack("{s:s, s:s}", "invocation", id, "state", "queued"),
+	(void)snprintf(path, sizeof(path), "/invocations/%s", x->id); /* fits */
+	reply_json_fields(r, 202, json_pack("{s:s, s:s}", "invocation", x->id, "state", "queued"),
 		fields, ARRAY_SIZE(fields));
 }
 
@@ -273,8 +290,8 @@ static void start(struct invoke *x)
 	memcpy(x->id, invocation_id(x->v), sizeof(x->id));
 	if (async) {
 		x->v = NULL;
-		x->r = NULL;
-		reply_accepted(r, x->id);
+		x->r = NULL; /* on_release() comes later */
+		reply_accepted(r, x);
 		return;
 	}
 	request_set_ops(r, &ops, x);
