@@ -19,6 +19,7 @@
 #include "proto/json_text.h"
 #include "proto/json_tree.h"
 #include "proto/timestamp.h"
+#include "proto/uri.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 
@@ -328,6 +329,28 @@ bool api_take_flag(struct request *r, const json_t *object, const char *key, boo
 	}
 	*ret = json_is_true(v);
 	return true;
+}
+
+bool api_take_query_flag(struct request *r, const char *name, bool *ret)
+{
+	char word[8];
+	int n = uri_query_get(r->head->query, name, word, sizeof(word));
+
+	if (n == -ENOENT)
+		return true;
+	*ret = n > 0 && (strcmp(word, "1") == 0 || strcmp(word, "true") == 0);
+	if (*ret || (n > 0 && (strcmp(word, "0") == 0 || strcmp(word, "false") == 0)))
+		return true;
+	reply_error(r, 400, "%s must be 1 or 0", name);
+	return false;
+}
+
+bool api_take_stream(struct request *r, const json_t *body, bool *ret)
+{
+	const char *accept = http_header_get(&r->head->headers, "Accept");
+
+	*ret = accept && strstr(accept, "text/event-stream");
+	return api_take_query_flag(r, "stream", ret) && api_take_flag(r, body, "stream", ret);
 }
 
 json_t *api_time(uint64_t ns)

@@ -228,6 +228,11 @@ json_t *api_text(const void *s, size_t n);
 /* Reads a boolean member. *ret holds the default before the call. Returns false if it answered the
  * request. */
 bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
+/* Reads a word of the query, 1 or 0. The same. */
+bool api_take_query_flag(struct request *r, const char *name, bool *ret);
+/* Whether the client wants server-sent events: it accepts them, or says so in its query or body
+ * (`stream`). Returns false if it answered the request. */
+bool api_take_stream(struct request *r, const json_t *body, bool *ret);
 /* Reads `env`, an object of names and texts, as NAME=VALUE. *ret_env owns the strings, *ret borrows
  * them. Returns false if it answered the request. Call api_env_free() in any case. */
 bool api_take_env(

@@ -15,7 +15,6 @@
 #include "network/bindings.h"
 #include "policy/seal.h"
 #include "proto/json_tree.h"
-#include "proto/uri.h"
 #include "store/keys.h"
 
 /* What a variable takes besides its text. */
@@ -65,13 +64,6 @@ static bool is_json(const struct request *r)
 	const char *type = http_header_get(&r->head->headers, "Content-Type");
 
 	return type && str_starts_with(type, "application/json");
-}
-
-static bool wants_events(const struct request *r)
-{
-	const char *accept = http_header_get(&r->head->headers, "Accept");
-
-	return accept && strstr(accept, "text/event-stream");
 }
 
 static bool take_seconds(
@@ -163,25 +155,9 @@ static bool take_input(
 	return o->input || no_memory(r);
 }
 
-static bool take_flag(struct request *r, const char *name, bool *ret)
-{
-	char word[8];
-	int n = uri_query_get(r->head->query, name, word, sizeof(word));
-
-	if (n == -ENOENT)
-		return true;
-	*ret = n > 0 && (strcmp(word, "1") == 0 || strcmp(word, "true") == 0);
-	if (*ret || (n > 0 && (strcmp(word, "0") == 0 || strcmp(word, "false") == 0)))
-		return true;
-	reply_error(r, 400, "%s must be 1 or 0", name);
-	return false;
-}
-
 static bool take_options(struct request *r, const json_t *body, struct invoke_order *o)
 {
-	o->stream = wants_events(r);
-	return take_flag(r, "stream", &o->stream) && take_flag(r, "async", &o->async) &&
-	       api_take_flag(r, body, "stream", &o->stream) &&
+	return api_take_stream(r, body, &o->stream) && api_take_query_flag(r, "async", &o->async) &&
 	       api_take_flag(r, body, "async", &o->async) && take_times(r, body, o) &&
 	       api_take_env(r, body, &o->env, &o->order.env);
 }

@@ -107,7 +107,7 @@ bool run_order_take(struct request *r, json_t *body, struct run_order *ret)
 		!api_take_env(r, body, &o->env, &o->exec.env) ||
 		!take_timeout(r, body, &o->exec.timeout_ms) ||
 		!take_number(r, body, "outputLimit", RUN_OUTPUT_MAX, &o->output_limit) ||
-		!api_take_flag(r, body, "stream", &o->stream))
+		!api_take_stream(r, body, &o->stream))
 		return false;
 	if (o->input) {
 		o->exec.flags |= AGENT_EXEC_STDIN;
