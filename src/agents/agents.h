@@ -23,10 +23,10 @@ struct agent_ref {
 int agent_ref_parse(const char *text, struct agent_ref *ret, const char **ret_reason);
 
 /* Finds the version that an invocation runs: the version that ref names, one of the alias's
- * versions, drawn by weight, or the current version. A session (or NULL) always draws the same version
- * of an alias, as long as its weights stay. The version is READY. Fails with ERROR_NOT_FOUND, and
- * the message says what is missing. It also fails so if the first version is being built or has
- * failed. */
+ * versions, drawn by weight, or the current version. A session (or NULL) always draws the same
+ * version of an alias, as long as its weights stay. The version is READY. Fails with
+ * ERROR_NOT_FOUND, and the message says what is missing. It also fails so if the first version is
+ * being built or has failed. */
 int agents_find(struct fleet *f, const char *key_id, const struct agent_ref *ref,
 	const char *session, struct store_agent *ret_agent, struct store_agent_version *ret,
 	struct error *e);

@@ -8,9 +8,9 @@
  *
  * Each invocation has a row (store/invocations.h) from the start. Its sandbox ends with it, unless
  * it belongs to a session. The sandbox of a session stays for the next invocation, and is paused
- * while it is idle. It is found by its metadata, and belongs to one version of the agent. After kill -9 the
- * next daemon ends the sandboxes that are left (instance_order.transient), and marks unfinished
- * invocations as interrupted. All functions belong to the loop's thread. */
+ * while it is idle. It is found by its metadata, and belongs to one version of the agent. After
+ * kill -9 the next daemon ends the sandboxes that are left (instance_order.transient), and marks
+ * unfinished invocations as interrupted. All functions belong to the loop's thread. */
 #ifndef INVOCATION_INVOCATIONS_H
 #define INVOCATION_INVOCATIONS_H
 

@@ -17,8 +17,8 @@ struct fleet;
 int bindings_make(struct fleet *f, const char *key_id, json_t *given, const json_t *placeholders,
 	json_t *env, json_t **ret, struct error *e);
 
-/* The value of the secret that a member of such an object names; wipe it with secret_free(). Fails as
- * above. */
+/* The value of the secret that a member of such an object names; wipe it with secret_free(). Fails
+ * as above. */
 int bindings_value(struct fleet *f, const char *key_id, const char *variable, const json_t *given,
 	char **ret, struct error *e);
 
