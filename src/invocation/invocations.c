@@ -11,6 +11,7 @@
 #include "fleet/events.h"
 #include "fleet/fleet.h"
 #include "fleet/limits.h"
+#include "fleet/meter.h"
 #include "invocation/invocations_internal.h"
 
 enum { AGAIN_MS = 50, FULL_SLOTS = 256 };
@@ -206,10 +207,24 @@ static void on_closed(uv_handle_t *h)
 	free(v);
 }
 
+/* What it used, if its sandbox is still there. The network's part may lack the last second. */
+static void take_usage(struct invocation *v, struct store_invocation *row)
+{
+	struct instance *i = *v->sandbox_id ? instance_find(v->all->fleet, v->sandbox_id) : NULL;
+
+	if (!i)
+		return;
+	meter_note_cpu(i);
+	row->metered = true;
+	row->cpu_us = (i->meter.cpu_ns - v->before.cpu_ns) / NS_PER_US;
+	row->in_bytes = i->meter.egress_in_bytes - v->before.egress_in_bytes;
+	row->out_bytes = i->meter.egress_out_bytes - v->before.egress_out_bytes;
+}
+
 static void write_row(struct invocation *v)
 {
 	const struct outcome *o = &v->outcome;
-	const struct store_invocation row = {.id = v->id,
+	struct store_invocation row = {.id = v->id,
 		.ended_ns = clock_realtime_ns(),
 		.code = invocation_code_name(o->code),
 		.message = *o->message ? o->message : NULL,
@@ -225,6 +240,7 @@ static void write_row(struct invocation *v)
 	struct store *s = v->all->fleet->store;
 	struct error e = {0};
 
+	take_usage(v, &row);
 	if (store_invocation_finish(s, &row, &e) == 0)
 		return;
 	log_error("cannot store the whole outcome of an invocation: %s invocation=%s", e.message,

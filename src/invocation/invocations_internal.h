@@ -40,7 +40,8 @@ struct invocation {
 	uint64_t started_ns; /* the same, CLOCK_REALTIME */
 	uint64_t activity;   /* number of the sandbox's newest record at that time */
 	uint64_t memory_bytes;
-	struct buf errors, kept; /* kept: the first bytes of the answer, if async */
+	struct instance_meter before; /* what a session's sandbox had used before */
+	struct buf errors, kept;      /* kept: the first bytes of the answer, if async */
 	uint64_t printed;
 	const char *broken;  /* what is wrong with the answer of a program that listens; static */
 	unsigned web_status; /* of the answer of a program that listens */

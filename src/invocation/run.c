@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "fleet/deadline.h"
 #include "fleet/fleet.h"
+#include "fleet/meter.h"
 #include "invocation/invocations_internal.h"
 #include "lifecycle/instance_end.h"
 #include "proto/json_tree.h"
@@ -332,6 +333,8 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 	}
 	/* without it, a denial of an earlier invocation may be blamed */
 	(void)store_activity_newest(v->all->fleet->store, instance_id(i), &v->activity, NULL);
+	meter_note_cpu(i);
+	v->before = i->meter;
 	run(v, i);
 	if (note_run(v, &e) < 0)
 		log_error(

@@ -135,7 +135,8 @@ static int finish(struct store *s, const struct store_invocation *v, struct erro
 {
 	struct query q = db_query(s, STMT_INVOCATION_FINISH,
 		"UPDATE invocations SET state = 2, ended_ns = ?2, code = ?3, message = ?4, "
-		"status = ?5, printed = ?6, output = ?7, errors = ?8, bytes = ?9 "
+		"status = ?5, printed = ?6, output = ?7, errors = ?8, bytes = ?9, "
+		"cpu_us = ?10, in_bytes = ?11, out_bytes = ?12 "
 		"WHERE id = ?1 AND state < 2 RETURNING key_id");
 	char key_id[STORE_ID_MAX + 1] = "";
 	int r;
@@ -149,6 +150,9 @@ static int finish(struct store *s, const struct store_invocation *v, struct erro
 	query_blob(&q, v->output, v->output_bytes);
 	query_blob(&q, v->errors, v->errors_bytes);
 	query_u64(&q, STORE_INVOCATION_OVERHEAD + v->output_bytes + v->errors_bytes);
+	query_u64(&q, v->metered ? v->cpu_us + 1 : 0);
+	query_u64(&q, v->in_bytes);
+	query_u64(&q, v->out_bytes);
 	r = query_step(&q, e);
 	if (r > 0)
 		row_copy(&q, key_id, sizeof(key_id));
@@ -198,8 +202,8 @@ int invocations_prune(struct store *s, uint64_t before_ns, bool *more, struct er
 
 #define COLUMNS                                                                                    \
 	"SELECT seq, id, key_id, agent_id, agent, version, session, async, state, sandbox_id, "    \
-	"asked_ns, started_ns, ended_ns, code, message, status, printed, output, errors FROM "     \
-	"invocations "
+	"asked_ns, started_ns, ended_ns, code, message, status, printed, output, errors, cpu_us, " \
+	"in_bytes, out_bytes FROM invocations "
 
 static void read_row(struct query *q, struct store_invocation *v)
 {
@@ -222,6 +226,11 @@ static void read_row(struct query *q, struct store_invocation *v)
 	v->printed = row_u64(q);
 	v->output = row_bytes(q, &v->output_bytes);
 	v->errors = row_bytes(q, &v->errors_bytes);
+	v->cpu_us = row_u64(q);
+	v->metered = v->cpu_us > 0;
+	v->cpu_us -= v->metered;
+	v->in_bytes = row_u64(q);
+	v->out_bytes = row_u64(q);
 }
 
 /* Calls `each` for all rows of a query, which it ends. */

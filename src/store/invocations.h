@@ -54,11 +54,13 @@ struct store_invocation {
 	uint64_t started_ns; /* 0: never */
 	uint64_t ended_ns;   /* 0: not yet */
 	/* The next ones only when it is over. */
-	const char *code;    /* "ok", or what went wrong */
-	const char *message; /* what to do about that, or NULL */
-	int64_t status;	     /* the program's exit status; -1: it has none */
-	uint64_t printed;    /* bytes of its answer */
-	const void *output;  /* the beginning of it, or NULL: it was not kept */
+	const char *code;		      /* "ok", or what went wrong */
+	const char *message;		      /* what to do about that, or NULL */
+	int64_t status;			      /* the program's exit status; -1: it has none */
+	uint64_t printed;		      /* bytes of its answer */
+	bool metered;			      /* the next three are known */
+	uint64_t cpu_us, in_bytes, out_bytes; /* CPU time; bytes from servers and to them */
+	const void *output;		      /* the beginning of it, or NULL: it was not kept */
 	size_t output_bytes;
 	const void *errors; /* the end of its standard error, or NULL */
 	size_t errors_bytes;

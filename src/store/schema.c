@@ -614,6 +614,12 @@ static const char version_22[] = "ALTER TABLE agent_versions ADD COLUMN network_
 /* Why the snapshot of a version has no program that waits. */
 static const char version_23[] = "ALTER TABLE agent_versions ADD COLUMN cold TEXT;";
 
+/* What an invocation used. cpu_us: one more than that; 0: nobody knows. */
+static const char version_24[] =
+	"ALTER TABLE invocations ADD COLUMN cpu_us INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE invocations ADD COLUMN in_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE invocations ADD COLUMN out_bytes INTEGER NOT NULL DEFAULT 0;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -638,6 +644,7 @@ const struct migration schema_migrations[] = {
 	{version_21},
 	{version_22},
 	{version_23},
+	{version_24},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -48,6 +48,11 @@ static json_t *to_json(const struct store_invocation *v, bool whole)
 	if (v->started_ns)
 		(void)json_object_set_new(o, "durationMs",
 			json_integer((json_int_t)((v->ended_ns - v->started_ns) / NS_PER_MS)));
+	if (v->metered)
+		(void)json_object_set_new(o, "usage",
+			json_pack("{s:I, s:I, s:I}", "cpuMs", (json_int_t)(v->cpu_us / 1000),
+				"networkInBytes", (json_int_t)v->in_bytes, "networkOutBytes",
+				(json_int_t)v->out_bytes));
 	if (whole && v->output)
 		(void)json_object_update_new(
 			o, json_pack("{s:o, s:b}", "output", api_text(v->output, v->output_bytes),
