@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/place.h"
-#include "rules/between_name.h"
 #include "egress/names_report.h"
 #include "egress/record.h"
 #include "egress/why.h"
+#include "rules/between_name.h"
 
 enum {
 	TTL_NAME_S = 60, /* of an address that stands for a name: the policy may change */

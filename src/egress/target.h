@@ -4,9 +4,9 @@
 #ifndef EGRESS_TARGET_H
 #define EGRESS_TARGET_H
 
-#include "rules/between_name.h"
 #include "egress/context.h"
 #include "intercept/exchange.h"
+#include "rules/between_name.h"
 
 enum { TARGET_REASON_MAX = 159, TARGET_NOTED_MAX = POLICY_ID_MAX + 8 };
 

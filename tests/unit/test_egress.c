@@ -17,8 +17,8 @@
 #include "egress/dns.h"
 #include "egress/names.h"
 #include "egress/own.h"
-#include "rules/between_name.h"
 #include "egress/policy.h"
+#include "rules/between_name.h"
 
 static uint32_t address(const char *text)
 {
