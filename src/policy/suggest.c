@@ -233,7 +233,8 @@ static int add(json_t *rules, json_t *by, const char *target, json_t *rest)
 	return r;
 }
 
-/* A rule for a path whose requests were to models, or called tools. Returns 1, 0 if they were not, or an error. */
+/* A rule for a path whose requests were to models, or called tools. Returns 1, 0 if they were not,
+ * or an error. */
 static int add_model(struct suggest *s, json_t *rules, json_t *by, const char *target,
 	const char *port, const char *path, json_int_t count)
 {

@@ -129,5 +129,5 @@ int suggest_models_add(const json_t *all, const char *key, json_int_t count, jso
 	if (!one || json_integer_value(json_object_get(one, "count")) != count)
 		return 0;
 	return json_object_get(json_object_get(one, "api"), "mcp") ? add_tools(one, rule)
-								    : add_model(one, rule);
+								   : add_model(one, rule);
 }

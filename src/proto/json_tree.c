@@ -250,7 +250,8 @@ json_t *json_tree_parse_said(
 {
 	struct tree t;
 	json_t *tree = parse(&t, text, n, flags);
-	_cleanup_free_ char *key = t.twice ? json_dumps(t.twice, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
+	_cleanup_free_ char *key =
+		t.twice ? json_dumps(t.twice, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
 
 	(void)snprintf(ret_reason, JSON_TREE_REASON_BYTES, "%s%s%.64s", tree ? "" : t.reason,
 		key ? " " : "", key ? key : ""); /* fits */

@@ -321,12 +321,12 @@ static void print_text(
 			json_tree_text(decision, "action"), json_tree_text(decision, "id"),
 			rule_of(last));
 	else
-		printf("%s by rule %s%s%s%s\n", rules_action_word(last->v.action),
-			rule_of(last), *why(last) ? ": " : "", why(last),
+		printf("%s by rule %s%s%s%s\n", rules_action_word(last->v.action), rule_of(last),
+			*why(last) ? ": " : "", why(last),
 			rules->observe ? " (only noted: the policy observes)" : "");
 	for (unsigned i = 0; i < n; i++)
-		printf("  %s: %s (%s)%s%s\n", steps[i].what, says(&steps[i]),
-			rule_of(&steps[i]), steps[i].v.noted ? ", noted by " : "",
+		printf("  %s: %s (%s)%s%s\n", steps[i].what, says(&steps[i]), rule_of(&steps[i]),
+			steps[i].v.noted ? ", noted by " : "",
 			steps[i].v.noted ? steps[i].v.noted->id : "");
 	if (decision)
 		print_decision(decision);
