@@ -11,8 +11,8 @@
 int suggest_models_note(json_t *all, const char *key, const json_t *record);
 
 /* Adds `api` with `models` and `serverTools`, or with `tools`, to a rule for these requests, of
- * which there were `count`. Returns 1, or 0 if that is not known of all of them: then a rule may say
- * nothing of bodies. Returns -ENOMEM. */
+ * which there were `count`. Returns 1, or 0 if that is not known of all of them: then a rule may
+ * say nothing of bodies. Returns -ENOMEM. */
 int suggest_models_add(const json_t *all, const char *key, json_int_t count, json_t *rule);
 
 #endif
