@@ -1,5 +1,6 @@
 """The part of bench/agents with microVMs: an agent in Node.js that has loaded a model's SDK before it reads its prompt. It is
 deployed, then deployed again with only its code changed, and invoked, beside a container of the same program."""
+import contextlib
 import io
 import json
 import os
@@ -28,7 +29,7 @@ DOCKERFILE = """FROM node-20
 WORKDIR /home/user/agent
 COPY package.json .
 COPY node_modules node_modules
-COPY . .
+COPY agent.js .
 CMD ["node", "agent.js"]
 """
 AGENT, MEMORY_MB, BUILD_S = "bench", 512, 1800
@@ -141,8 +142,17 @@ def remove(side):
     assert eventually(lambda: not set(builds) & set(os.listdir(at)), 120)
 
 
+@contextlib.contextmanager
+def steps_beside_templates(side):
+    """A cache of steps links what it shares with templates, so both are on one file system."""
+    with tempfile.TemporaryDirectory(prefix="bench-steps.", dir=os.environ["MAYFLY_HOME"]) as there:
+        os.symlink(there, os.path.join(side.daemon.home, "steps"))
+        yield
+
+
 def measure_node(o):
-    with Side(0) as side:
+    side = Side(0)
+    with steps_beside_templates(side), side:
         version, deploys = measure_deploy(side, o.program)
         result = {"deploy": deploys,
                   "invoke": measure_crowds(side, AGENT, o.rounds, "microVMs with Node.js and its SDK", CROWDS),
