@@ -87,21 +87,11 @@ static uint32_t choose(const json_t *weights, uint64_t random)
 	return 0;
 }
 
-/* FNV-1a */
-static uint64_t hash(const char *text)
-{
-	uint64_t h = 0xcbf29ce484222325;
-
-	while (*text)
-		h = (h ^ (uint8_t)*text++) * 0x100000001b3;
-	return h;
-}
-
 static int choose_of_alias(struct fleet *f, const struct store_agent *a, const char *alias,
 	const char *session, uint32_t *ret, struct error *e)
 {
 	char text[STORE_AGENT_WEIGHTS_MAX + 1];
-	uint64_t random = session ? hash(session) : 0;
+	uint64_t random = session ? str_hash64(session) : 0;
 	json_t *weights;
 	int r = store_agent_alias_get(f->store, a->id, alias, text, e);
 

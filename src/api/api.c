@@ -333,13 +333,9 @@ bool api_take_flag(struct request *r, const json_t *object, const char *key, boo
 
 bool api_take_query_flag(struct request *r, const char *name, bool *ret)
 {
-	char word[8];
-	int n = uri_query_get(r->head->query, name, word, sizeof(word));
+	int err = uri_query_flag(r->head->query, name, ret);
 
-	if (n == -ENOENT)
-		return true;
-	*ret = n > 0 && (strcmp(word, "1") == 0 || strcmp(word, "true") == 0);
-	if (*ret || (n > 0 && (strcmp(word, "0") == 0 || strcmp(word, "false") == 0)))
+	if (err == 0 || err == -ENOENT)
 		return true;
 	reply_error(r, 400, "%s must be 1 or 0", name);
 	return false;

@@ -20,6 +20,7 @@
 #include "network/identity.h"
 #include "network/references.h"
 #include "policy/iam.h"
+#include "proto/json_tree.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
@@ -103,16 +104,9 @@ static bool refuse(struct request *r, unsigned status, const char *message)
 	return false;
 }
 
-static bool is_given(const json_t *body, const char *name)
-{
-	const json_t *v = json_object_get(body, name);
-
-	return v && !json_is_null(v);
-}
-
 static bool check_object(struct request *r, const json_t *body, const char *name)
 {
-	if (!is_given(body, name) || json_is_object(json_object_get(body, name)))
+	if (!json_tree_has(body, name) || json_is_object(json_object_get(body, name)))
 		return true;
 	reply_error(r, 400, "%s must be an object", name);
 	return false;
@@ -179,7 +173,7 @@ static bool take_source(
 	const char *name = json_string_value(json_object_get(body, "templateID")), *reason;
 	struct template_ref ref;
 	struct error e = {0};
-	bool runtime = is_given(body, "runtime");
+	bool runtime = json_tree_has(body, "runtime");
 	int err;
 
 	if (name && runtime)
@@ -289,7 +283,7 @@ static bool check_unserved(struct request *r, const json_t *body)
 
 	if (!check_object(r, body, "mcp"))
 		return false;
-	if (is_given(body, "volumeMounts") && !json_is_array(mounts))
+	if (json_tree_has(body, "volumeMounts") && !json_is_array(mounts))
 		return refuse(r, 400, "volumeMounts must be an array");
 	if (json_array_size(mounts) > 0)
 		return refuse(r, 501, "volumeMounts is not served by this version of Mayfly");
@@ -388,7 +382,7 @@ static bool check_misplaced(struct request *r, const json_t *body)
 		"allowOut", "denyOut", "rules", "consent", "whileWaiting"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (!is_given(body, names[i]))
+		if (!json_tree_has(body, names[i]))
 			continue;
 		reply_error(r, 400, "%s belongs in network%s", names[i],
 			strcmp(names[i], "whileWaiting") == 0 ? ".consent" : "");

@@ -107,6 +107,15 @@ int str_parse_duration_ns(const char *s, uint64_t *ret)
 	return -EINVAL;
 }
 
+uint64_t str_hash64(const char *s)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	while (*s)
+		h = (h ^ (uint8_t)*s++) * UINT64_C(0x100000001b3);
+	return h;
+}
+
 bool str_starts_with(const char *s, const char *prefix)
 {
 	return strncmp(s, prefix, strlen(prefix)) == 0;

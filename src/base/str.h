@@ -16,6 +16,9 @@ int str_parse_bytes(const char *s, uint64_t unit, uint64_t *ret);
 /* Parses "90", "90s", "500ms", "5m", "2h" or "1d"; a bare number is seconds. */
 int str_parse_duration_ns(const char *s, uint64_t *ret);
 
+/* FNV-1a. Stays the same in all versions. Anyone can choose texts with the same hash. */
+uint64_t str_hash64(const char *s);
+
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with(const char *s, const char *suffix);
 

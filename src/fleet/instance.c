@@ -91,11 +91,7 @@ int instance_agent_connect(struct instance *i, enum link_places places,
 
 static unsigned bucket_of(const char *id)
 {
-	uint32_t h = 2166136261u; /* FNV-1a; ids are random, and we choose them */
-
-	while (*id)
-		h = (h ^ (uint8_t)*id++) * 16777619u;
-	return h % FLEET_BUCKETS;
+	return str_hash64(id) % FLEET_BUCKETS; /* ids are random, and we choose them */
 }
 
 struct instance *instance_find(struct fleet *f, const char *id)

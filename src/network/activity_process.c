@@ -147,11 +147,7 @@ struct noted_process {
 
 static struct noted_process **bucket_of(struct fleet *f, const char *sandbox_id)
 {
-	unsigned h = 0;
-
-	for (const char *s = sandbox_id; *s; s++)
-		h = h * 31 + (unsigned char)*s;
-	return &f->processes[h % FLEET_BUCKETS];
+	return &f->processes[str_hash64(sandbox_id) % FLEET_BUCKETS];
 }
 
 static struct noted_process **find(struct fleet *f, const char *sandbox_id, uint32_t pid)

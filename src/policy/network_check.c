@@ -5,12 +5,13 @@
 
 #include "base/cleanup.h"
 #include "base/net.h"
-#include "base/str.h"
 #include "policy/network_consent.h"
 #include "policy/network_in.h"
 #include "policy/network_rules.h"
-#include "rules/rules.h"
 #include "proto/http_proxy.h"
+#include "proto/json_tree.h"
+#include "rules/between_name.h"
+#include "rules/rules.h"
 
 enum { ENVD_PORT = 49983 };
 
@@ -93,7 +94,7 @@ static int check_deny(const json_t *network, bool *ret_all, struct error *e)
 
 bool network_allow_needs_deny(const struct network_target *t)
 {
-	return t->host[0] && !str_ends_with(t->host, RULES_BETWEEN_DOMAIN);
+	return t->host[0] && !between_name_is(t->host);
 }
 
 static int check_allow(
@@ -203,9 +204,9 @@ static int check_public(const json_t *network, struct error *e)
 
 static int check_policy(const json_t *network, struct error *e)
 {
-	json_t *policy = json_object_get(network, "policy");
-
-	return policy && !json_is_null(policy) ? rules_check(policy, "policy", e) : 0;
+	return json_tree_has(network, "policy")
+		       ? rules_check(json_object_get(network, "policy"), "policy", e)
+		       : 0;
 }
 
 /* Members that clients give for others, and that would change nothing. */
@@ -226,17 +227,10 @@ static const struct misplaced {
 	{"allow_public_traffic", "it is called allowPublicTraffic"},
 };
 
-static bool is_given(const json_t *object, const char *name)
-{
-	const json_t *v = json_object_get(object, name);
-
-	return v && !json_is_null(v);
-}
-
 static int check_misplaced(const json_t *network, struct error *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(misplaced); i++)
-		if (is_given(network, misplaced[i].name))
+		if (json_tree_has(network, misplaced[i].name))
 			return error_set(e, ERROR_USAGE, EINVAL, "network.%s: %s",
 				misplaced[i].name, misplaced[i].remedy);
 	return 0;

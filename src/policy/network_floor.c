@@ -77,29 +77,34 @@ struct network_flows network_floor_flows(const struct network_floor *f)
 		n.key ? n.key : NETWORK_KEY_FLOWS, n.host ? n.host : NETWORK_HOST_FLOWS};
 }
 
+/* Checks a number against the greater bound. One that was not given follows that: *given is 0 then,
+ * and *n the default. */
+static int fit_flows(unsigned *given, unsigned *n, unsigned max, const char *refusal,
+	const char *of_max, struct error *e)
+{
+	if (*n <= max)
+		return 0;
+	if (*given)
+		return error_set(e, ERROR_USAGE, EINVAL, "%s (%u: %s)", refusal, max, of_max);
+	*given = *n = max;
+	return 0;
+}
+
 /* The numbers are within the options' bounds. */
 static int take_flows(struct network_floor *f, const struct network_words *words, struct error *e)
 {
 	struct network_flows n;
+	int r;
 
 	f->flows = (struct network_flows){
 		(unsigned)words->flows, (unsigned)words->key_flows, (unsigned)words->host_flows};
 	n = network_floor_flows(f);
-	if (!words->key_flows && n.key > n.host)
-		n.key = f->flows.key = n.host;
-	if (n.key > n.host)
-		return error_set(e, ERROR_USAGE, EINVAL,
-			"--max-key-flows: a key has at most as many as the host (%u: "
-			"--max-host-flows)",
-			n.host);
-	if (!words->flows && n.sandbox > n.key)
-		n.sandbox = f->flows.sandbox = n.key;
-	if (n.sandbox > n.key)
-		return error_set(e, ERROR_USAGE, EINVAL,
-			"--max-flows: a sandbox has at most as many as its key (%u: "
-			"--max-key-flows)",
-			n.key);
-	return 0;
+	r = fit_flows(&f->flows.key, &n.key, n.host,
+		"--max-key-flows: a key has at most as many as the host", "--max-host-flows", e);
+	return r ? r
+		 : fit_flows(&f->flows.sandbox, &n.sandbox, n.key,
+			   "--max-flows: a sandbox has at most as many as its key",
+			   "--max-key-flows", e);
 }
 
 static int take_words(struct network_floor *f, const struct network_words *words, struct error *e)

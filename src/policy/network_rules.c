@@ -12,6 +12,7 @@
 #include "policy/iam.h"
 #include "policy/network_target.h"
 #include "proto/http_headers.h"
+#include "proto/json_tree.h"
 #include "proto/x509.h"
 
 static int bad(struct error *e, const char *domain, const char *reason)
@@ -270,8 +271,8 @@ static int check_tls(const json_t *tls, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "%s must be an object", path);
 	if (!json_is_boolean(enabled))
 		return error_set(e, ERROR_USAGE, EINVAL, "%s.enabled must be true or false", path);
-	if (!json_is_true(enabled) && (!is_absent(json_object_get(tls, "serverName")) ||
-					      !is_absent(json_object_get(tls, "caCert"))))
+	if (!json_is_true(enabled) &&
+		(json_tree_has(tls, "serverName") || json_tree_has(tls, "caCert")))
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"%s: with enabled false, serverName and caCert must be left out", path);
 	r = check_text(tls, path, "serverName", NETWORK_SERVER_NAME_MAX, e);
@@ -298,8 +299,7 @@ int network_proxy_check(const json_t *proxy, struct error *e)
 	r = check_text(proxy, path, "username", NETWORK_CREDENTIAL_MAX, e);
 	if (r == 0)
 		r = check_text(proxy, path, "password", NETWORK_CREDENTIAL_MAX, e);
-	if (r == 0 && !is_absent(json_object_get(proxy, "password")) &&
-		is_absent(json_object_get(proxy, "username")))
+	if (r == 0 && json_tree_has(proxy, "password") && !json_tree_has(proxy, "username"))
 		r = error_set(e, ERROR_USAGE, EINVAL, "%s.password needs a username", path);
 	return r < 0 ? r : check_tls(json_object_get(proxy, "tls"), e);
 }

@@ -7,6 +7,7 @@
 #define PROTO_JSON_TREE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -14,6 +15,7 @@ enum {
 	/* 32,768 values (json_scan.h); the longest valid request has 8,192 arguments and 2,048
 	 * variables */
 	JSON_TREE_WORK_MAX = 1024 * 1024,
+	JSON_TREE_REASON_BYTES = 128,
 };
 
 enum json_tree_flag {
@@ -25,12 +27,14 @@ enum json_tree_flag {
 json_t *json_tree_parse(const void *text, size_t n, unsigned flags, const char **ret_reason);
 
 /* The same. ret_reason also names a duplicate key. It is "" when the object is returned. */
-enum { JSON_TREE_REASON_BYTES = 128 };
 json_t *json_tree_parse_said(
 	const void *text, size_t n, unsigned flags, char ret_reason[JSON_TREE_REASON_BYTES]);
 
 /* The same for a text from our own store, which was checked when it was stored. NULL for NULL. */
 json_t *json_tree_stored(const char *text);
+
+/* Whether there is such a member. null is as if it was not given. */
+bool json_tree_has(const json_t *object, const char *key);
 
 /* A member that is a string, borrowed. If there is none, json_tree_text returns "". json_tree_word
  * returns NULL then, and for an empty one. */

@@ -182,6 +182,21 @@ int uri_query_u64(
 	return 0;
 }
 
+int uri_query_flag(const char *query, const char *key, bool *ret)
+{
+	char text[8];
+	int n = uri_query_get(query, key, text, sizeof(text));
+	bool yes;
+
+	if (n <= 0)
+		return n == 0 ? -ENODATA : n == -ENOENT ? n : -EINVAL;
+	yes = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+	if (!yes && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)
+		return -EINVAL;
+	*ret = yes;
+	return 0;
+}
+
 /* Decodes one piece of a filter into the storage, at *used. */
 static int filter_piece(
 	struct uri_filter *f, const char *s, size_t n, size_t *used, const char **ret)

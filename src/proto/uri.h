@@ -48,6 +48,10 @@ int uri_query_get(const char *query, const char *key, char *out, size_t cap);
 int uri_query_u64(
 	const char *query, const char *key, unsigned long long max, unsigned long long *ret);
 
+/* The same for 1, true, 0 or false: 0, -ENOENT, -ENODATA if it is empty, -EINVAL. *ret changes only
+ * with 0. */
+int uri_query_flag(const char *query, const char *key, bool *ret);
+
 /* The same for a value without a fixed maximum, into new memory; free it. 0, -ENOENT, -EINVAL,
  * -ENOMEM. */
 int uri_query_dup(const char *query, const char *key, char **ret);

@@ -6,9 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rules/rules.h"
-
-#define BETWEEN_DOMAIN RULES_BETWEEN_DOMAIN
+#define BETWEEN_DOMAIN ".mayfly.internal"
 
 enum { BETWEEN_LABEL_BYTES = 64 };
 

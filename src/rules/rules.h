@@ -46,9 +46,6 @@ enum {
 /* The value of a header in a layer that knows no secrets, in place of one that names some. */
 #define RULES_NO_SECRET "${e2b.secrets..}"
 
-/* Names of ports in other sandboxes end in it (rules/between_name.h). */
-#define RULES_BETWEEN_DOMAIN ".mayfly.internal"
-
 enum rules_action {
 	RULES_DENY,
 	RULES_ALLOW,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "rules/between_name.h"
 #include "rules/rules_internal.h"
 
 enum { HTTPS_PORT = 443, URL_MAX = POLICY_HOST_MAX + RULES_FORWARD_PATH_MAX + 16 };
@@ -49,7 +50,7 @@ static int take_url(char *url, struct rules_forward *f)
 	for (char *s = host; *s; s++)
 		*s = (char)tolower((unsigned char)*s);
 	if (!policy_is_host(host) || !strchr(host, '.') || host[strlen(host) - 1] <= '9' ||
-		str_ends_with(host, RULES_BETWEEN_DOMAIN) || take_port(port, f) < 0)
+		between_name_is(host) || take_port(port, f) < 0)
 		return -1;
 	return take_prefix(prefix, f) < 0 ? -1 : rules_take_text(host, &f->host);
 }

@@ -127,9 +127,9 @@ static struct rules_verdict judge_flow(const struct rules *r, const struct rules
 			v.rule = &r->rules[i];
 	if (v.rule)
 		v.action = v.rule->action;
-	if (v.inspect && may && v.action == RULES_DENY)
+	if (may && v.action == RULES_DENY)
 		v.rule = may;
-	if (v.inspect && (may || v.action != RULES_DENY))
+	if (may || (v.inspect && v.action != RULES_DENY))
 		v.action = RULES_ALLOW;
 	return v;
 }

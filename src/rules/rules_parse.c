@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "proto/http_headers.h"
+#include "rules/between_name.h"
 #include "rules/rules_internal.h"
 
 enum { STATUS_MIN = 200, STATUS_MAX = 599 };
@@ -78,8 +78,7 @@ static int take_hosts(const struct policy_at *of, json_t *object, struct rules_r
 		const char *text = json_string_value(rules_list_item(&l, i, &at));
 
 		e = take_host(&at, text, &r->hosts[r->host_count++]);
-		if (e == 0 && r->hosts[i].text &&
-			str_ends_with(r->hosts[i].text, RULES_BETWEEN_DOMAIN))
+		if (e == 0 && r->hosts[i].text && between_name_is(r->hosts[i].text))
 			r->between = true;
 	}
 	return e;
@@ -311,7 +310,7 @@ static int take_id(
 static int check_between(const struct policy_at *at, const struct rules_rule *r)
 {
 	for (unsigned i = 0; i < r->host_count; i++)
-		if (!r->hosts[i].text || !str_ends_with(r->hosts[i].text, RULES_BETWEEN_DOMAIN))
+		if (!r->hosts[i].text || !between_name_is(r->hosts[i].text))
 			return policy_bad(at, "a rule for other sandboxes has no other hosts");
 	if (r->requests || r->net_count || (r->action != RULES_ALLOW && r->action != RULES_DENY))
 		return policy_bad(at, "a rule for other sandboxes allows or denies connections, "

@@ -218,9 +218,8 @@ int store_catalog_count_sandboxes(struct store *s, const char *id, uint64_t *ret
 	uint64_t *ret_paused, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_CATALOG_SANDBOXES,
-		"SELECT count(*) FILTER (WHERE state IN (0, 1, 3)), count(*) FILTER (WHERE state = "
-		"2) "
-		"FROM sandboxes WHERE template_id = ?");
+		"SELECT count(*) FILTER (WHERE state IN (0, 1, 3)), "
+		"count(*) FILTER (WHERE state = 2) FROM sandboxes WHERE template_id = ?");
 	int r;
 
 	query_text(&q, id);

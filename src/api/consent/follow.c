@@ -57,12 +57,11 @@ bool follow_begin(struct follow *f, const char *what)
 
 bool follow_take(struct request *r, bool *ret)
 {
-	char text[8] = "";
-	int n = uri_query_get(r->head->query, "follow", text, sizeof(text));
+	int err;
 
-	*ret = n > 0 && (strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
-	if (n == -ENOENT || n == 0 || *ret ||
-		(n > 0 && (strcmp(text, "false") == 0 || strcmp(text, "0") == 0)))
+	*ret = false;
+	err = uri_query_flag(r->head->query, "follow", ret);
+	if (err == 0 || err == -ENOENT || err == -ENODATA)
 		return true;
 	reply_error(r, 400, "follow must be true or false");
 	return false;
@@ -70,16 +69,12 @@ bool follow_take(struct request *r, bool *ret)
 
 bool follow_take_cursor(struct request *r, uint64_t *ret)
 {
-	char text[2] = "";
-	unsigned long long v = 0;
-	int n = uri_query_u64(r->head->query, "cursor", INT64_MAX, &v);
+	unsigned long long cursor = 0;
+	bool good = api_take_number(
+		r, "cursor", "cursor must be that of an earlier answer", INT64_MAX, &cursor);
 
-	*ret = v;
-	if (n == 0 || n == -ENOENT ||
-		uri_query_get(r->head->query, "cursor", text, sizeof(text)) == 0)
-		return true;
-	reply_error(r, 400, "cursor must be that of an earlier answer");
-	return false;
+	*ret = cursor;
+	return good;
 }
 
 bool follow_take_words(struct request *r, const char *name,

@@ -16,6 +16,7 @@
 #include "cli/sandbox/policy_decision.h"
 #include "policy/network_document.h"
 #include "proto/json_tree.h"
+#include "rules/between_name.h"
 #include "rules/rules.h"
 
 enum { STEPS_MAX = 3 };
@@ -147,7 +148,7 @@ static bool is_inspected(const struct step *s)
 static unsigned judge_between(
 	const struct rules *rules, const struct rules_question *q, struct step *ret)
 {
-	if (!q->name || !str_ends_with(q->name, RULES_BETWEEN_DOMAIN))
+	if (!q->name || !between_name_is(q->name))
 		return 0;
 	*ret = (struct step){"connection", NULL, rules_judge_between(rules, q->name, q->port)};
 	if (!ret->v.rule)
@@ -159,13 +160,16 @@ static unsigned judge_between(
 static unsigned judge_place(const struct rules_question *q, struct step *ret)
 {
 	const char *what = NULL;
+	enum place place = q->name ? PLACE_PUBLIC : place_of(q->address, &what);
+	bool closed = place == PLACE_CLOSED;
 
-	if (q->name || place_of(q->address, &what) == PLACE_PUBLIC)
+	if (place == PLACE_PUBLIC)
 		return 0;
-	*ret = (struct step){.what = "address", .rule = "place", .reason = what};
-	ret->v.action = place_of(q->address, NULL) == PLACE_CLOSED ? RULES_DENY : RULES_ALLOW;
-	ret->says = ret->v.action == RULES_DENY ? "never dialled"
-						: "dialled only where the operator allows it";
+	*ret = (struct step){.what = "address",
+		.says = closed ? "never dialled" : "dialled only where the operator allows it",
+		.v.action = closed ? RULES_DENY : RULES_ALLOW,
+		.rule = "place",
+		.reason = what};
 	return 1;
 }
 
