@@ -16,6 +16,7 @@
 #include "build/layers.h"
 #include "build/step_key.h"
 #include "image/template.h"
+#include "image/verify.h"
 #include "proto/image_name.h"
 #include "proto/route.h"
 #include "sandbox/stack.h"
@@ -243,6 +244,7 @@ static void keep_made(const struct base_options *o, const char *name, const stru
 	_cleanup_free_ char *text = state ? json_dumps(state, 0) : NULL;
 
 	json_decref(state);
+	(void)verify_record(s->image_fd, image_file_name(IMAGE_EXT4), NULL); /* or templates do */
 	if (text && file_write_atomic(s->image_fd, state_file, text, strlen(text), 0600) == 0)
 		step_cache_put(o->home, s->key, o->work->area_fd[HOME_IMAGES], name, s->image_fd,
 			o->no_cache);

@@ -300,6 +300,8 @@ static void note_base(struct builder *b, size_t k)
 	memcpy(s->base_key, s->key, sizeof(s->base_key));
 	s->base_deltas = layers_count(s->image_fd);
 	b->base_bytes[k] = image_disk_bytes(s->image_fd, IMAGE_EXT4, s->base_deltas);
+	/* opened again, so that it does not hold the base */
+	b->base_fd[k] = openat(s->image_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* Adds the step of a trigger of the stage's base. */
@@ -750,8 +752,10 @@ static void done(struct builder *b)
 	machine_stop(b->machine);
 	for (size_t k = 0; b->done && k < b->o->file->stage_count; k++)
 		stage_state_done(&b->done[k]);
-	for (size_t k = 0; k < DOCKERFILE_STAGES_MAX; k++)
+	for (size_t k = 0; k < DOCKERFILE_STAGES_MAX; k++) {
 		free(b->wrote[k]);
+		cleanup_close_p(&b->base_fd[k]);
+	}
 	for (unsigned i = 0; i < b->import_count; i++) {
 		free(b->imports[i].name);
 		stage_state_done(&b->imports[i].state);
@@ -797,6 +801,8 @@ int builder_run(const struct builder_options *o, struct error *e)
 		.work = HOME_INIT,
 		.source_fd = -1,
 		.stage.state.image_fd = -1};
+	for (size_t k = 0; k < DOCKERFILE_STAGES_MAX; k++)
+		b->base_fd[k] = -1;
 	arena_init(&b->arena, DOCKERFILE_MEMORY_MAX);
 	begin_caches(b);
 	files_context_init(&b->context, o->context_fd, o->context_parts, o->ignore);

@@ -19,6 +19,7 @@
 #include "build/step_key.h"
 #include "image/image.h"
 #include "image/template.h"
+#include "image/verify.h"
 #include "oci/settings.h"
 
 enum { PASSWD_MAX = 1 << 20 };
@@ -296,6 +297,23 @@ static int make_end(struct builder *b, struct stage_state *s, const char *key, s
 	return r;
 }
 
+/* The base's files need not be read again for their checksums. */
+static void share_notes(const struct builder *b, unsigned deltas)
+{
+	size_t k = b->o->file->stage_count - 1;
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (int base; (base = dockerfile_find_stage(b->o->file, b->bases[k], k)) >= 0;)
+		k = (size_t)base;
+	if (b->base_fd[k] < 0)
+		return;
+	verify_share(b->w.fd, b->base_fd[k], image_file_name(IMAGE_EXT4));
+	for (unsigned i = 0; i < deltas; i++) {
+		image_delta_name(i, name);
+		verify_share(b->w.fd, b->base_fd[k], name);
+	}
+}
+
 /* Makes the image's file, or finds that of an earlier build. */
 static int find_end(struct builder *b, struct stage_state *s, struct end *ret, struct error *e)
 {
@@ -311,6 +329,8 @@ static int find_end(struct builder *b, struct stage_state *s, struct end *ret, s
 		r = make_end(b, s, key, ret, &fd, e);
 	if (r == 0)
 		r = layers_link(fd, b->w.fd, e);
+	if (r == 0)
+		share_notes(b, s->base_deltas);
 	if (r == 0 && stage_state_set(&s->user, ret->user) < 0)
 		r = stage_no_memory(e);
 	return r;

@@ -40,6 +40,7 @@ struct builder {
 	struct arena arena;				      /* of these steps */
 	uint64_t *wrote[DOCKERFILE_STAGES_MAX];	    /* per stage: bytes of each step; owned */
 	uint64_t base_bytes[DOCKERFILE_STAGES_MAX]; /* per stage: of its disk before steps */
+	int base_fd[DOCKERFILE_STAGES_MAX]; /* per stage: directory of its base's disk, or -1 */
 	size_t step_count, step_number;
 	size_t told;			       /* steps of the stage that ops.step was told of */
 	bool missed;			       /* a step of the stage was not in the cache */

@@ -122,10 +122,14 @@ static int add_history(const struct home *h, const struct template_build *b, con
 static int add_file(const struct home *h, const struct template_build *b, const struct image *m,
 	const char *name, struct error *e)
 {
-	_cleanup_free_ char *from = str_printf("%s/%s", m->name, name);
-	int r = from ? link_or_copy(h->area_fd[HOME_IMAGES], from, b->w.fd, name) : -ENOMEM;
+	_cleanup_close_ int fd = openat(
+		h->area_fd[HOME_IMAGES], m->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : link_or_copy(fd, name, b->w.fd, name);
 
-	return r < 0 ? host_error(e, r, "cannot take the files of image", m->name) : 0;
+	if (r < 0)
+		return host_error(e, r, "cannot take the files of image", m->name);
+	verify_share(b->w.fd, fd, name);
+	return 0;
 }
 
 int template_add_image(const struct home *h, const struct template_build *b, const struct image *m,
@@ -143,16 +147,21 @@ int template_add_image(const struct home *h, const struct template_build *b, con
 	return r < 0 ? r : add_history(h, b, m, e);
 }
 
+static int record(int fd, const char *name, struct error *e)
+{
+	return verify_is_current(fd, name) ? 0 : verify_record(fd, name, e);
+}
+
 int template_record_image(int fd, enum image_kind kind, unsigned deltas, struct error *e)
 {
-	int r = verify_record(fd, image_file_name(kind), e);
+	int r = record(fd, image_file_name(kind), e);
 	char name[IMAGE_DELTA_NAME_BYTES];
 
 	for (unsigned i = 0; i < deltas && r == 0; i++) {
 		image_delta_name(i, name);
-		r = verify_record(fd, name, e);
+		r = record(fd, name, e);
 	}
-	return r == 0 && kind == IMAGE_EROFS ? verify_record(fd, scratch_file, e) : r;
+	return r == 0 && kind == IMAGE_EROFS ? record(fd, scratch_file, e) : r;
 }
 
 static json_t *to_json(const struct template *t)

@@ -59,12 +59,13 @@ int template_begin(
 /* The private directory, which contains snapshots/; borrowed. */
 int template_build_fd(const struct template_build *b);
 
-/* Links or copies an image's files into it: rootfs.*, its deltas, and scratch.ext4 if there is
- * one. */
+/* Links or copies an image's files into it, with what is known of their checksums: rootfs.*, its
+ * deltas, and scratch.ext4 if there is one. */
 int template_add_image(const struct home *h, const struct template_build *b, const struct image *m,
 	struct error *e);
 
-/* Notes the checksums of the image's files (verify.h) in a template's directory. */
+/* Notes the checksums of the image's files (verify.h) in a template's directory, unless they are
+ * known there already. */
 int template_record_image(int fd, enum image_kind kind, unsigned deltas, struct error *e);
 
 /* Writes template.json (t->name is ignored) and puts the template in place, durably. The caller

@@ -271,6 +271,32 @@ static bool same_file(int dirfd, int other_fd, const char *name, const struct st
 	       other.st_ino == st->st_ino && other.st_dev == st->st_dev;
 }
 
+bool verify_is_current(int dirfd, const char *name)
+{
+	char identity[IDENTITY_BYTES];
+	struct stat st;
+	uint64_t size;
+	uint32_t sum;
+
+	if (!read_record(dirfd, name, &size, &sum) ||
+		fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || size != (uint64_t)st.st_size)
+		return false;
+	format_identity(&st, sum, identity);
+	return is_stamped(dirfd, name, identity);
+}
+
+void verify_share(int dirfd, int from_fd, const char *name)
+{
+	_cleanup_free_ char *sum = read_note(from_fd, sums_files, name),
+			    *identity = read_note(from_fd, stamps_files, name);
+	struct stat st;
+
+	if (sum && identity && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		same_file(dirfd, from_fd, name, &st) &&
+		write_note(dirfd, sums_file, name, sum) == 0)
+		(void)write_note(dirfd, stamps_file, name, identity); /* without it, no use */
+}
+
 struct seal {
 	int dirfd, below_fd;
 	struct buf sums, stamps;

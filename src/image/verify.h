@@ -9,7 +9,7 @@
  * remembers the new identity. Any write changes mtime and so forces a new sum; ctime would change
  * with every link. This finds damage. It does not stop an adversary who can write to the directory.
  *
- * verify_seal copies the notes for directories that link to files of others (sandbox/stack.h). */
+ * verify_seal and verify_share copy the notes for directories that link to files of others. */
 #ifndef IMAGE_VERIFY_H
 #define IMAGE_VERIFY_H
 
@@ -38,6 +38,13 @@ int verify_check(int dirfd, const char *name, const char *what, const char *reme
 
 /* Whether that file has a note. */
 bool verify_is_recorded(int dirfd, const char *name);
+
+/* Whether it has one, and is known to be as that says. */
+bool verify_is_current(int dirfd, const char *name);
+
+/* Copies the notes of a file that is a link to the one of the same name in from_fd. Without them,
+ * or if it is another file, nothing is noted: verify_record must do it. */
+void verify_share(int dirfd, int from_fd, const char *name);
 
 /* Writes all notes of a directory anew. For files that are links to those of the same name in
  * below_fd (-1: none) it copies the notes. The others were just written: it computes their sums,

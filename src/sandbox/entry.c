@@ -17,7 +17,9 @@
 #include "sandbox/agent_call.h"
 
 enum {
-	LOOK_MS = 20,
+	LOOK_MS = 20, /* between two looks, at least */
+	LOOK_MS_MAX = 400,
+	LOOK_SHARE = 5, /* of the time, at most one such part is looking: a guest may be slow */
 	PING_MS = 200,	/* between two, of a program that is not ready */
 	CALM_LOOKS = 3, /* that must find it waiting, one after the other */
 	CALL_S = 10,	/* for one request */
@@ -362,11 +364,21 @@ static int give_up(struct agent_conn *c, bool alive, struct error *e)
 		(int)buf_len(&errors), (const char *)buf_head(&errors));
 }
 
+/* Leaves the guest's CPU to the program, unless that was seen waiting. */
+static void pause_looking(uint64_t began_ns, bool waits)
+{
+	uint64_t ns = (clock_monotonic_ns() - began_ns) * (LOOK_SHARE - 1);
+	struct timespec pause = {.tv_nsec = LOOK_MS * (long)NS_PER_MS};
+
+	if (!waits && ns > LOOK_MS * NS_PER_MS)
+		pause.tv_nsec = (long)(ns < LOOK_MS_MAX * NS_PER_MS ? ns : LOOK_MS_MAX * NS_PER_MS);
+	(void)nanosleep(&pause, NULL); /* early is fine */
+}
+
 int entry_await(struct agent_conn *c, uint32_t pid, const struct entry_port *port, unsigned limit_s,
 	struct error *e)
 {
 	uint64_t limit_ns = clock_monotonic_ns() + limit_s * NS_PER_S;
-	const struct timespec pause = {.tv_nsec = LOOK_MS * (long)NS_PER_MS};
 	_cleanup_free_ struct look *l = calloc(1, sizeof(*l));
 	unsigned calm = 0;
 	int r;
@@ -377,6 +389,8 @@ int entry_await(struct agent_conn *c, uint32_t pid, const struct entry_port *por
 	if (!input_of(l, pid, l->input))
 		*l->input = '\0'; /* it has ended, as its list of tasks tells */
 	do {
+		uint64_t began_ns = clock_monotonic_ns();
+
 		l->alive = false;
 		r = list_tasks(l, pid, e);
 		if (r < 0)
@@ -384,7 +398,7 @@ int entry_await(struct agent_conn *c, uint32_t pid, const struct entry_port *por
 		calm = family_waits(l, pid) || port_waits(l, port) ? calm + 1 : 0;
 		if (calm == CALM_LOOKS)
 			return 1;
-		(void)nanosleep(&pause, NULL); /* early is fine */
+		pause_looking(began_ns, calm > 0);
 	} while (clock_monotonic_ns() < limit_ns && l->alive);
 	return give_up(c, l->alive, e);
 }

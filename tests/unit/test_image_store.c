@@ -527,6 +527,34 @@ static void test_verify(void **state)
 	(void)close(fd);
 }
 
+/* A directory that links a file takes its notes, and one that has another file does not. */
+static void test_verify_share(void **state)
+{
+	int to;
+
+	assert_int_equal(mkdirat(home.fd, "to", 0700), 0);
+	to = openat(home.fd, "to", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(file_write_atomic(home.fd, "one", "data", 4, 0600), 0);
+	assert_int_equal(linkat(home.fd, "one", to, "one", 0), 0);
+	verify_share(to, home.fd, "one"); /* there is nothing yet */
+	assert_false(verify_is_current(to, "one"));
+	assert_int_equal(verify_record(home.fd, "one", NULL), 0);
+	assert_true(verify_is_current(home.fd, "one"));
+	verify_share(to, home.fd, "one");
+	assert_true(verify_is_current(to, "one"));
+
+	assert_int_equal(file_write_atomic(home.fd, "two", "data", 4, 0600), 0);
+	assert_int_equal(verify_record(home.fd, "two", NULL), 0);
+	assert_int_equal(file_write_atomic(to, "two", "data", 4, 0600), 0);
+	verify_share(to, home.fd, "two");
+	assert_false(verify_is_recorded(to, "two"));
+	assert_int_equal(unlinkat(to, "one", 0), 0);
+	assert_false(verify_is_current(to, "one"));
+	assert_int_equal(file_write_atomic(to, "one", "dat", 3, 0600), 0);
+	assert_false(verify_is_current(to, "one")); /* but for the notes it would be */
+	(void)close(to);			    /* a directory */
+}
+
 /* The same bytes at another place are another file. */
 static void test_verify_position(void **state)
 {
@@ -665,6 +693,7 @@ int main(void)
 		TEST(test_template),
 		TEST(test_bad_json),
 		TEST(test_verify),
+		TEST(test_verify_share),
 		TEST(test_verify_position),
 		TEST(test_bad_checksums),
 		cmocka_unit_test(test_child),
