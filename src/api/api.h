@@ -209,6 +209,9 @@ struct request *api_deferred_take(struct api_deferred *d);
 struct store_snapshot;
 int api_find_snapshot(const struct request *r, const struct template_ref *ref,
 	struct store_snapshot *ret, struct error *e);
+/* Makes the list of its names, NAME:TAG, in the order in which it got them. NULL when the store
+ * fails or out of memory. */
+json_t *api_snapshot_names(struct store *s, const struct store_snapshot *sn);
 
 /* Parses a body that is an object. No body counts as `{}`. Returns NULL if it answered with 400. */
 json_t *api_body(struct request *r, const char *body, size_t n);

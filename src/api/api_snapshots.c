@@ -35,17 +35,16 @@ enum { FORK_MAX = 100, FORK_S = 15, QUERY_MAX = 512 };
 
 /* --- names --- */
 
-static json_t *snapshot_json(const struct store_snapshot *sn)
+/* Its oldest name is its id for clients, so that further tags do not change that. */
+static json_t *snapshot_json(struct store *s, const struct store_snapshot *sn)
 {
-	_cleanup_free_ char *name = *sn->name ? str_printf("%s:%s", sn->name, sn->tag)
-					      : str_printf("%s:default", sn->id);
-	json_t *names = *sn->name ? json_pack("[s]", name) : json_array();
+	json_t *names = api_snapshot_names(s, sn);
+	json_t *id = json_array_size(names) ? json_incref(json_array_get(names, 0))
+					    : json_sprintf("%s:default", sn->id);
 
-	return name ? json_pack("{s:s, s:o, s:s, s:o, s:I, s:b}", "snapshotID", name, "names",
-			      names, "sandboxID", sn->sandbox_id, "createdAt",
-			      api_time(sn->created_ns), "sizeBytes", (json_int_t)sn->own_bytes,
-			      "memory", sn->memory)
-		    : NULL;
+	return json_pack("{s:o, s:o, s:s, s:o, s:I, s:b}", "snapshotID", id, "names", names,
+		"sandboxID", sn->sandbox_id, "createdAt", api_time(sn->created_ns), "sizeBytes",
+		(json_int_t)sn->own_bytes, "memory", sn->memory);
 }
 
 static void remove_files(struct fleet *f, const char *id)
@@ -59,6 +58,7 @@ static void remove_files(struct fleet *f, const char *id)
 struct snapshotting {
 	struct api_deferred *deferred;
 	struct store_snapshot row;
+	char tag[TEMPLATE_TAG_MAX + 1];
 };
 
 static struct store_snapshot new_row(const struct store_sandbox *sb, const struct template_ref *ref)
@@ -76,21 +76,19 @@ static struct store_snapshot new_row(const struct store_sandbox *sb, const struc
 	(void)snprintf(sn.template_id, sizeof(sn.template_id), "%s", sb->template_id);
 	(void)snprintf(sn.template_alias, sizeof(sn.template_alias), "%s",
 		sb->template_alias ? sb->template_alias : sb->template_id);
-	if (ref) {
-		(void)snprintf(sn.name, sizeof(sn.name), "%s", ref->name);
-		(void)snprintf(sn.tag, sizeof(sn.tag), "%s", ref->tag);
-	}
+	(void)snprintf(sn.name, sizeof(sn.name), "%s", ref->name);
 	return sn;
 }
 
 static int record(
-	struct instance *i, const struct store_snapshot *row, uint64_t kept_bytes, struct error *e)
+	struct instance *i, const struct snapshotting *sn, uint64_t kept_bytes, struct error *e)
 {
+	const struct store_snapshot *row = &sn->row;
 	struct fleet *f = i->fleet;
 	int r = store_begin(f->store, e);
 
 	if (r == 0)
-		r = store_snapshot_insert(f->store, row, e);
+		r = store_snapshot_insert(f->store, row, sn->tag, e);
 	if (r == 0)
 		r = store_kept_note_snapshot(f->store, row->id, kept_bytes, e);
 	if (r == 0) {
@@ -114,7 +112,7 @@ static void on_snapshot(
 
 	if (done) {
 		s->row.own_bytes = done->own_bytes;
-		err = record(i, &s->row, done->kept_bytes, &e);
+		err = record(i, s, done->kept_bytes, &e);
 		if (err < 0)
 			remove_files(f, s->row.id);
 		(void)fault_point("snapshot-recorded"); /* tests kill the daemon here and below */
@@ -122,7 +120,7 @@ static void on_snapshot(
 	if (r && err < 0)
 		reply_failure(r, &e);
 	else if (r)
-		reply_json(r, 201, snapshot_json(&s->row));
+		reply_json(r, 201, snapshot_json(f->store, &s->row));
 	free(s);
 }
 
@@ -132,7 +130,8 @@ static void refuse_busy(struct request *r, const char *id, const char *done)
 	reply_error(r, 409, "Sandbox '%s' cannot be %s while in 'snapshotting' state", id, done);
 }
 
-static void start_snapshot(struct request *r, struct instance *i, const struct store_snapshot *row)
+static void start_snapshot(
+	struct request *r, struct instance *i, const struct store_snapshot *row, const char *tag)
 {
 	struct snapshotting *s = api_calloc(r, sizeof(*s));
 	struct error e = {0};
@@ -144,6 +143,7 @@ static void start_snapshot(struct request *r, struct instance *i, const struct s
 		return;
 	}
 	s->row = *row;
+	(void)snprintf(s->tag, sizeof(s->tag), "%s", tag); /* fits */
 	if (instance_snapshot(i, s->row.id, COPY_KEPT | (row->memory ? COPY_MEMORY : 0),
 		    on_snapshot, s, &e) < 0) {
 		(void)api_deferred_take(s->deferred); /* it is r */
@@ -155,15 +155,14 @@ static void start_snapshot(struct request *r, struct instance *i, const struct s
 	}
 }
 
-/* The name is optional: then *ret_named is false. */
-static bool take_name(
-	struct request *r, const json_t *body, struct template_ref *ref, bool *ret_named)
+/* The name is optional: without, ref->name is empty. */
+static bool take_name(struct request *r, const json_t *body, struct template_ref *ref)
 {
 	const json_t *v = json_object_get(body, "name");
 	const char *reason = "name must be a string";
 
-	*ret_named = v && !json_is_null(v);
-	if (!*ret_named)
+	*ref = (struct template_ref){.tag = "default"};
+	if (!v || json_is_null(v))
 		return true;
 	if (json_is_string(v) && template_ref_parse_new(json_string_value(v), ref, &reason) == 0)
 		return api_check_namespace(r, ref);
@@ -183,21 +182,20 @@ static void take_snapshot(struct request *r, const char *text, size_t n)
 {
 	json_t *body = api_body(r, text, n);
 	struct template_ref ref;
-	bool named = false, memory = true;
-	bool ok = body && take_name(r, body, &ref, &named) &&
-		  api_take_flag(r, body, "memory", &memory);
+	bool memory = true;
+	bool ok = body && take_name(r, body, &ref) && api_take_flag(r, body, "memory", &memory);
 	struct store_sandbox *sb = NULL;
 	struct instance *i =
 		ok ? find_source(r, "cannot be snapshotted while in 'paused' state", &sb) : NULL;
 
 	if (i && auth_may_keep(r, sb, true)) {
-		struct store_snapshot row = new_row(sb, named ? &ref : NULL);
+		struct store_snapshot row = new_row(sb, &ref);
 
 		row.memory = memory;
 		if (str_random_id(row.id, sizeof(row.id)) < 0)
 			reply_error(r, 500, "no random numbers");
 		else
-			start_snapshot(r, i, &row);
+			start_snapshot(r, i, &row, ref.tag);
 	}
 	store_sandbox_free(sb);
 	json_decref(body);
@@ -210,9 +208,16 @@ void api_snapshot(struct request *r)
 
 /* --- listing, deleting --- */
 
+struct listing {
+	struct store *store;
+	json_t *list;
+};
+
 static int add_snapshot(void *arg, const struct store_snapshot *sn)
 {
-	return json_array_append_new(arg, snapshot_json(sn)) < 0 ? -ENOMEM : 0;
+	const struct listing *l = arg;
+
+	return json_array_append_new(l->list, snapshot_json(l->store, sn)) < 0 ? -ENOMEM : 0;
 }
 
 /* The filter `name`: NAME, or NAME:TAG. False: answered. */
@@ -257,18 +262,18 @@ void api_snapshots_list(struct request *r)
 	struct store_snapshot_filter f = {0};
 	struct template_ref ref;
 	struct http_field field = {"X-Next-Token", next};
+	struct listing l = {fleet_of(r)->store, NULL};
 	struct error e = {0};
-	json_t *list;
 
 	if (!take_filter(r, sandbox, token, &ref, &f))
 		return;
-	list = json_array();
-	if (store_snapshot_list(fleet_of(r)->store, &f, add_snapshot, list, next, &e) < 0) {
-		json_decref(list);
+	l.list = json_array();
+	if (store_snapshot_list(l.store, &f, add_snapshot, &l, next, &e) < 0) {
+		json_decref(l.list);
 		reply_failure(r, &e);
 		return;
 	}
-	reply_json_fields(r, 200, list, &field, *next ? 1 : 0);
+	reply_json_fields(r, 200, l.list, &field, *next ? 1 : 0);
 }
 
 /* Frees the disk space in a worker. */

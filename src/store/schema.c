@@ -620,6 +620,18 @@ static const char version_24[] =
 	"ALTER TABLE invocations ADD COLUMN in_bytes INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE invocations ADD COLUMN out_bytes INTEGER NOT NULL DEFAULT 0;";
 
+/* Snapshots of a name have tags as builds of a template have (snapshots.h). */
+static const char version_25[] =
+	"DROP INDEX snapshots_name;"
+	"INSERT INTO tags (id, template_id, tag, build_id, at_ns, current) "
+	"SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || "
+	"substr(hex(randomblob(2)), 2) || '-8' || substr(hex(randomblob(2)), 2) || '-' || "
+	"hex(randomblob(6))), ifnull(key_id || '/' || name, id), ifnull(tag, 'default'), id, "
+	"created_ns, 1 FROM snapshots ORDER BY created_ns, id;"
+	"ALTER TABLE snapshots DROP COLUMN tag;"
+	"CREATE INDEX snapshots_name ON snapshots (name, key_id) WHERE name IS NOT NULL;"
+	"CREATE INDEX tags_build ON tags (build_id, seq);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -645,6 +657,7 @@ const struct migration schema_migrations[] = {
 	{version_22},
 	{version_23},
 	{version_24},
+	{version_25},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -6,10 +6,11 @@
 
 #include "store/db.h"
 #include "store/page.h"
+#include "store/tags.h"
 #include "store/text.h"
 
 #define COLUMNS                                                                                    \
-	"id, key_id, name, tag, sandbox_id, template_id, template_alias, created_ns, cpus, "       \
+	"id, key_id, name, sandbox_id, template_id, template_alias, created_ns, cpus, "            \
 	"memory_bytes, disk_bytes, own_bytes, memory"
 
 static const char name_chars[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -20,7 +21,6 @@ static void read_row(struct query *q, struct store_snapshot *sn)
 	row_copy(q, sn->id, sizeof(sn->id));
 	row_copy(q, sn->key_id, sizeof(sn->key_id));
 	row_copy(q, sn->name, sizeof(sn->name));
-	row_copy(q, sn->tag, sizeof(sn->tag));
 	row_copy(q, sn->sandbox_id, sizeof(sn->sandbox_id));
 	row_copy(q, sn->template_id, sizeof(sn->template_id));
 	row_copy(q, sn->template_alias, sizeof(sn->template_alias));
@@ -43,46 +43,38 @@ static int check_word(const char *what, const char *s, const char *chars, struct
 	return 0;
 }
 
-static int check(const struct store_snapshot *sn, struct error *e)
+static int check(const struct store_snapshot *sn, const char *tag, struct error *e)
 {
 	int r = 0;
 
 	if (!text_is_id(sn->id) || strlen(sn->id) != STORE_SNAPSHOT_ID_BYTES - 1)
 		r = error_set(e, ERROR_USAGE, EINVAL, "the id of a snapshot is 20 of a-z 0-9");
-	if (r == 0 && !*sn->name != !*sn->tag)
-		r = error_set(e, ERROR_USAGE, EINVAL, "a snapshot has both a name and a tag");
 	if (r == 0 && *sn->name)
 		r = check_word("name", sn->name, name_chars, e);
-	if (r == 0 && *sn->tag)
-		r = check_word("tag", sn->tag, tag_chars, e);
-	return r;
+	return r == 0 ? check_word("tag", tag, tag_chars, e) : r;
 }
 
-int store_snapshot_unname(
-	struct store *s, const char *key_id, const char *name, const char *tag, struct error *e)
+/* The same in SQL: TEMPLATE, and in the schema. */
+void store_snapshot_template(
+	const struct store_snapshot *sn, char ret[STORE_SNAPSHOT_TEMPLATE_BYTES])
 {
-	struct query q = db_query(s, STMT_SNAPSHOT_UNNAME,
-		"UPDATE snapshots SET name = NULL, tag = NULL "
-		"WHERE key_id = ? AND name = ? AND tag = ?");
-	int r;
+	const bool named = *sn->name;
 
-	query_text(&q, key_id);
-	query_text(&q, name);
-	query_text(&q, tag);
-	r = query_run(&q, NULL, e);
-	return r < 0 ? r : db_durable(s, e);
+	(void)snprintf(ret, STORE_SNAPSHOT_TEMPLATE_BYTES, "%s%s%s", named ? sn->key_id : sn->id,
+		named ? "/" : "", sn->name); /* fits */
 }
+
+#define TEMPLATE "ifnull(s.key_id || '/' || s.name, s.id)"
 
 static int insert(struct store *s, const struct store_snapshot *sn, struct error *e)
 {
 	struct query q = db_query(s, STMT_SNAPSHOT_INSERT,
 		"INSERT INTO snapshots (" COLUMNS ") "
-		"VALUES (?, ?, nullif(?, ''), nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+		"VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 
 	query_text(&q, sn->id);
 	query_text(&q, sn->key_id);
 	query_text(&q, sn->name);
-	query_text(&q, sn->tag);
 	query_text(&q, sn->sandbox_id);
 	query_text(&q, sn->template_id);
 	query_text(&q, sn->template_alias);
@@ -95,19 +87,22 @@ static int insert(struct store *s, const struct store_snapshot *sn, struct error
 	return query_run(&q, NULL, e);
 }
 
-int store_snapshot_insert(struct store *s, const struct store_snapshot *sn, struct error *e)
+int store_snapshot_insert(
+	struct store *s, const struct store_snapshot *sn, const char *tag, struct error *e)
 {
 	_cleanup_(txn_end) struct txn t = {.store = s};
-	int r = check(sn, e);
+	char template[STORE_SNAPSHOT_TEMPLATE_BYTES];
+	int r = check(sn, tag, e);
 
 	if (r == 0)
 		r = db_check_space(s, e);
 	if (r == 0)
 		r = txn_begin(&t, s, e);
-	if (r == 0 && *sn->name)
-		r = store_snapshot_unname(s, sn->key_id, sn->name, sn->tag, e);
 	if (r == 0)
 		r = insert(s, sn, e);
+	store_snapshot_template(sn, template);
+	if (r == 0)
+		r = store_tag_assign(s, template, tag, sn->id, sn->created_ns, e);
 	return r == 0 ? txn_commit(&t, true, e) : r;
 }
 
@@ -127,18 +122,32 @@ static int find_by_id(struct store *s, const char *key_id, const char *id,
 	return r;
 }
 
+static struct query newest_named(struct store *s)
+{
+	return db_query(s, STMT_SNAPSHOT_NEWEST_NAMED,
+		"SELECT " COLUMNS " FROM snapshots WHERE id = (SELECT id FROM ("
+		"SELECT s.id, max(s.created_ns) FROM snapshots s INDEXED BY snapshots_name "
+		"CROSS JOIN tags t ON t.template_id = " TEMPLATE " AND t.tag = ?2 "
+		"AND t.current = 1 AND t.build_id = s.id WHERE s.name = ?1))");
+}
+
+static struct query named(struct store *s)
+{
+	return db_query(s, STMT_SNAPSHOT_BY_NAME,
+		"SELECT " COLUMNS " FROM snapshots WHERE id = (SELECT build_id FROM tags "
+		"WHERE template_id = ?3 || '/' || ?1 AND tag = ?2 AND current = 1)");
+}
+
 static int find_by_name(struct store *s, const char *key_id, const char *name, const char *tag,
 	struct store_snapshot *ret, struct error *e)
 {
-	_cleanup_(query_done) struct query q = db_query(s, STMT_SNAPSHOT_BY_NAME,
-		"SELECT " COLUMNS " FROM snapshots INDEXED BY snapshots_name "
-		"WHERE name = ? AND tag = ? AND (?3 IS NULL OR key_id = ?3) "
-		"ORDER BY created_ns DESC LIMIT 1");
+	_cleanup_(query_done) struct query q = key_id ? named(s) : newest_named(s);
 	int r;
 
 	query_text(&q, name);
 	query_text(&q, tag);
-	query_text(&q, key_id);
+	if (key_id)
+		query_text(&q, key_id);
 	r = query_step(&q, e);
 	if (r > 0)
 		read_row(&q, ret);
@@ -169,9 +178,10 @@ int store_snapshot_find(struct store *s, const char *key_id, const char *word, c
 /* --- lists --- */
 
 static const char list_sql[] =
-	"SELECT " COLUMNS " FROM snapshots WHERE (?1 IS NULL OR key_id = ?1) "
+	"SELECT " COLUMNS " FROM snapshots s WHERE (?1 IS NULL OR key_id = ?1) "
 	"AND (?2 IS NULL OR sandbox_id = ?2) AND (?3 IS NULL OR name = ?3) "
-	"AND (?4 IS NULL OR tag = ?4) "
+	"AND (?4 IS NULL OR EXISTS (SELECT 1 FROM tags t WHERE t.template_id = " TEMPLATE
+	" AND t.tag = ?4 AND t.current = 1 AND t.build_id = s.id)) "
 	"AND (created_ns, id) < (?5, ?6) ORDER BY created_ns DESC, id DESC LIMIT ?7";
 
 /* There are few snapshots, so one statement without an index per filter will do. */
@@ -238,13 +248,19 @@ int store_snapshot_list(struct store *s, const struct store_snapshot_filter *f,
 
 int store_snapshot_delete(struct store *s, const char *id, struct error *e)
 {
-	struct query q = db_query(s, STMT_SNAPSHOT_DELETE, "DELETE FROM snapshots WHERE id = ?");
+	_cleanup_(txn_end) struct txn t = {.store = s};
 	unsigned changes = 0;
-	int r;
+	struct query q;
+	int r = txn_begin(&t, s, e);
 
+	if (r < 0)
+		return r;
+	q = db_query(s, STMT_SNAPSHOT_DELETE, "DELETE FROM snapshots WHERE id = ?");
 	query_text(&q, id);
 	r = query_run(&q, &changes, e);
 	if (r == 0 && !changes)
 		r = not_found(e);
-	return r < 0 ? r : db_durable(s, e);
+	if (r == 0)
+		r = store_tag_remove_of(s, id, e);
+	return r == 0 ? txn_commit(&t, true, e) : r;
 }

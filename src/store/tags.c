@@ -6,8 +6,9 @@
 #include "store/text.h"
 
 #define COLUMNS                                                                                    \
-	"t.seq, t.id, t.tag, t.build_id, t.at_ns, b.created_ns, b.finished_ns FROM tags t "        \
-	"LEFT JOIN builds b ON b.id = t.build_id "
+	"t.seq, t.id, t.tag, t.build_id, t.at_ns, ifnull(b.created_ns, s.created_ns), "            \
+	"ifnull(b.finished_ns, s.created_ns) FROM tags t "                                         \
+	"LEFT JOIN builds b ON b.id = t.build_id LEFT JOIN snapshots s ON s.id = t.build_id "
 
 static void read_row(struct query *q, struct store_tag *t)
 {
@@ -79,6 +80,18 @@ int store_tag_history(struct store *s, const char *template_id, const char *tag,
 	query_text(&q, tag);
 	query_u64(&q, before_seq ? before_seq : INT64_MAX);
 	query_u64(&q, limit);
+	return give_rows(&q, each, arg, e);
+}
+
+int store_tag_list_of(struct store *s, const char *template_id, const char *build_id,
+	int (*each)(void *arg, const struct store_tag *t), void *arg, struct error *e)
+{
+	_cleanup_(query_done) struct query q = db_query(s, STMT_TAG_LIST_OF,
+		"SELECT " COLUMNS "WHERE t.build_id = ? AND t.template_id = ? AND t.current = 1 "
+		"ORDER BY t.seq");
+
+	query_text(&q, build_id);
+	query_text(&q, template_id);
 	return give_rows(&q, each, arg, e);
 }
 
@@ -196,5 +209,15 @@ int store_tag_remove(struct store *s, const char *template_id, const char *tag, 
 
 	if (r == 0 && changes == 0)
 		r = not_found(tag, e);
+	return r < 0 ? r : db_durable(s, e);
+}
+
+int store_tag_remove_of(struct store *s, const char *build_id, struct error *e)
+{
+	struct query q = db_query(s, STMT_TAG_REMOVE_OF, "DELETE FROM tags WHERE build_id = ?");
+	int r;
+
+	query_text(&q, build_id);
+	r = query_run(&q, NULL, e);
 	return r < 0 ? r : db_durable(s, e);
 }

@@ -1,5 +1,6 @@
-/* Tags of the templates that clients make (catalog.h). Each tag names one build. The builds that it
- * named before are its history. Functions that write are synced. */
+/* Tags of the templates that clients make (catalog.h), and of snapshots, which are builds of the
+ * template that store_snapshot_template() says. Each tag names one build. The builds that it named
+ * before are its history. Functions that write are synced. */
 #ifndef STORE_TAGS_H
 #define STORE_TAGS_H
 
@@ -21,7 +22,7 @@ struct store_tag {
 	uint64_t seq; /* grows with time */
 	char id[STORE_UUID_BYTES];
 	char tag[STORE_TAG_MAX + 1];
-	char build_id[STORE_UUID_BYTES];
+	char build_id[STORE_UUID_BYTES]; /* or the id of a snapshot */
 	uint64_t at_ns;
 	uint64_t build_created_ns, build_finished_ns; /* 0: not finished, or the build is gone */
 };
@@ -45,6 +46,13 @@ int store_tag_list(struct store *s, const char *template_id,
 int store_tag_history(struct store *s, const char *template_id, const char *tag,
 	uint64_t before_seq, uint32_t limit, int (*each)(void *arg, const struct store_tag *t),
 	void *arg, struct error *e);
+
+/* The tags that name a build, in the order in which they were given. */
+int store_tag_list_of(struct store *s, const char *template_id, const char *build_id,
+	int (*each)(void *arg, const struct store_tag *t), void *arg, struct error *e);
+
+/* Removes all tags of a build, and their history as far as they named it. None is success. */
+int store_tag_remove_of(struct store *s, const char *build_id, struct error *e);
 
 /* The number of tags that name a build. */
 int store_tag_count_of(struct store *s, const char *template_id, const char *build_id,

@@ -69,6 +69,25 @@ def test_background_and_tags():
     Sandbox.create("py-tags:v1").kill()
 
 
+def test_tags_of_snapshots():
+    sandbox = Sandbox.create("base")
+    one, two = sandbox.create_snapshot(name="py-sn"), sandbox.create_snapshot(name="py-sn:v2")
+    sandbox.kill()
+    builds = {t.tag: t.build_id for t in Template.get_tags("py-sn")}
+    assert set(builds) == {"default", "v2"}, builds
+    assert Template.assign_tags("py-sn:v2", ["stable", "next"]).build_id == builds["v2"]
+    Template.assign_tags("py-sn", "next")
+    Template.remove_tags("py-sn", "v2")
+    assert {t.tag: t.build_id for t in Template.get_tags("py-sn")} == {
+        "default": builds["default"], "next": builds["default"], "stable": builds["v2"]}
+    Sandbox.create("py-sn:next").kill()
+    listed = {name for s in Sandbox.list_snapshots(name="py-sn").next_items() for name in s.names}
+    assert listed == {"py-sn:default", "py-sn:next", "py-sn:stable"}, listed
+    assert Sandbox.delete_snapshot("py-sn:next") and not Template.exists("py-sn")
+    assert Sandbox.delete_snapshot("py-sn:stable") and not Sandbox.delete_snapshot(two.snapshot_id)
+    assert one.snapshot_id == "py-sn:default"
+
+
 def test_async():
     import asyncio
 

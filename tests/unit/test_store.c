@@ -13,15 +13,6 @@
 #include "store/tiers.h"
 #include "test_store_fixture.h"
 
-static uint64_t number(struct fixture *f, const char *sql)
-{
-	struct query q = db_query_once(f->s, sql);
-	uint64_t v = 0;
-
-	ok(f, query_number(&q, &v, &f->e));
-	return v;
-}
-
 static void test_open_makes_private_files(void **state)
 {
 	struct fixture *f = *state;

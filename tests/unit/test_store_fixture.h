@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "store/db.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 #include "store/store.h"
@@ -99,6 +100,15 @@ static inline struct store_sandbox fixture_sandbox(const struct fixture *f, cons
 		.vmm_pid = 4711,
 		.vmm_start = 99,
 	};
+}
+
+static inline uint64_t number(struct fixture *f, const char *sql)
+{
+	struct query q = db_query_once(f->s, sql);
+	uint64_t v = 0;
+
+	ok(f, query_number(&q, &v, &f->e));
+	return v;
 }
 
 /* Keys, teams and the like are counted. */

@@ -125,15 +125,6 @@ static void test_left_open(void **state)
 	assert_string_equal(get(f, "inv_c").code, "ok");
 }
 
-static uint64_t number(struct fixture *f, const char *sql)
-{
-	struct query q = db_query_once(f->s, sql);
-	uint64_t n = 0;
-
-	ok(f, query_number(&q, &n, &f->e));
-	return n;
-}
-
 /* The oldest of a key make room; what runs and what others have stays. */
 static void test_bounds(void **state)
 {

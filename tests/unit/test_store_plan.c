@@ -19,6 +19,7 @@
 #include "store/samples.h"
 #include "store/secrets.h"
 #include "store/signers.h"
+#include "store/snapshots.h"
 #include "store/tags.h"
 #include "store/templates.h"
 #include "store/tiers.h"
@@ -207,7 +208,6 @@ static void use_sandboxes(struct fixture *f)
 	ok(f, store_kept_count(f->s, f->key, &kept, &f->e));
 	ok(f, store_kept_count(f->s, NULL, &kept, &f->e));
 	ok(f, store_kept_note_paused(f->s, "i1", 1, &f->e));
-	ok(f, store_kept_note_snapshot(f->s, "s", 1, &f->e));
 	ok(f, store_sandbox_next_end(f->s, &n, &f->e));
 	ok(f, store_sandbox_expired(f->s, T0, ignore_expired, NULL, &more, &f->e));
 	ok(f, store_sample_add(f->s, "i1", &m, &f->e));
@@ -398,7 +398,24 @@ static void use_tags(struct fixture *f, const char *template_id, const char *bui
 	ok(f, store_tag_list(f->s, template_id, ignore_tag, NULL, &f->e));
 	ok(f, store_tag_history(f->s, template_id, "default", 0, 1, ignore_tag, NULL, &f->e));
 	ok(f, store_tag_count_of(f->s, template_id, build_id, &n, &f->e));
+	ok(f, store_tag_list_of(f->s, template_id, build_id, ignore_tag, NULL, &f->e));
 	ok(f, store_tag_remove(f->s, template_id, "default", &f->e));
+}
+
+static void use_snapshots(struct fixture *f)
+{
+	struct store_snapshot sn = {.id = "aaaaaaaaaaaaaaaaaaaa", .name = "work"};
+
+	memcpy(sn.key_id, f->key, sizeof(sn.key_id));
+	ok(f, store_snapshot_insert(f->s, &sn, "default", &f->e));
+	for (unsigned i = 0; i < 2; i++) {
+		const char *key = i ? NULL : f->key;
+
+		ok(f, store_snapshot_find(f->s, key, sn.id, "", &sn, &f->e));
+		ok(f, store_snapshot_find(f->s, key, "work", "default", &sn, &f->e));
+	}
+	ok(f, store_kept_note_snapshot(f->s, sn.id, 1, &f->e));
+	ok(f, store_snapshot_delete(f->s, sn.id, &f->e));
 }
 
 static int no_log(void *arg, const struct store_build_log *l)
@@ -461,6 +478,7 @@ static void use_catalog(struct fixture *f)
 	ok(f, store_catalog_list(f->s, NULL, ignore_catalog, NULL, &f->e));
 	ok(f, store_catalog_count_sandboxes(f->s, c.id, &running, &paused, &f->e));
 	use_builds(f, c.id);
+	use_snapshots(f);
 	ok(f, store_catalog_get(f->s, c.id, &c, &f->e));
 	assert_int_equal(c.spawn_count, 1);
 	ok(f, store_catalog_remove(f->s, c.id, &f->e));

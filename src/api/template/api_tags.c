@@ -84,16 +84,15 @@ static int change_one(struct change *c, const char *tag, struct error *e)
 	struct store *s = c->fleet->store;
 	struct store_tag old = {0};
 	struct error why = {0};
-	bool had = tagged_get(s, &c->of, tag, &old, &why) == 0;
+	bool had = store_tag_get(s, c->of.id, tag, &old, &why) == 0;
 	int r;
 
 	if (!had && why.code != ERROR_NOT_FOUND)
 		return error_set(e, why.code, why.err, "%s", why.message);
 	if (had ? strcmp(old.build_id, c->build_id) == 0 : !*c->build_id)
 		return 0; /* it is so already */
-	r = *c->build_id
-		    ? store_tag_assign(s, c->of.t.row.id, tag, c->build_id, clock_realtime_ns(), e)
-		    : tagged_remove(s, &c->of, tag, e);
+	r = *c->build_id ? store_tag_assign(s, c->of.id, tag, c->build_id, clock_realtime_ns(), e)
+			 : store_tag_remove(s, c->of.id, tag, e);
 	if (r == 0 && had && !c->of.snapshots)
 		memcpy(c->old[c->old_count++], old.build_id, sizeof(old.build_id));
 	return r;
@@ -125,20 +124,31 @@ static json_t *tags_json(const struct change *c)
 	return list;
 }
 
+/* The build that the target means. */
+static int find_target(
+	const struct request *r, struct change *c, const struct template_ref *ref, struct error *e)
+{
+	int err;
+
+	if (!c->of.snapshots)
+		return find_directory(c->fleet, &c->of.t, ref, c->build_id, e);
+	err = api_find_snapshot(r, ref, &c->of.sn, e);
+	if (err == 0)
+		memcpy(c->build_id, c->of.sn.id, sizeof(c->of.sn.id));
+	return err;
+}
+
 static void reply_assigned(struct request *r, struct change *c, const struct template_ref *ref)
 {
+	char build[STORE_UUID_BYTES];
 	struct error e = {0};
 
-	if (c->of.snapshots)
-		reply_error(r, 400,
-			"a snapshot has the tag that its name had when it was made: make one with "
-			"the name '%.128s:%.128s'",
-			*c->of.sn.name ? c->of.sn.name : "NAME", c->tags[0]);
-	else if (find_directory(c->fleet, &c->of.t, ref, c->build_id, &e) < 0 || change(c, &e) < 0)
+	if (find_target(r, c, ref, &e) < 0 || change(c, &e) < 0) {
 		reply_failure(r, &e);
-	else
-		reply_json(r, 201,
-			json_pack("{s:s, s:o}", "buildID", c->build_id, "tags", tags_json(c)));
+		return;
+	}
+	build_id_of_tag(c->build_id, build);
+	reply_json(r, 201, json_pack("{s:s, s:o}", "buildID", build, "tags", tags_json(c)));
 }
 
 static void assign(struct request *r, const char *text, size_t n)
@@ -191,10 +201,7 @@ void api_tags_remove(struct request *r)
 
 static int add_tag(void *arg, const struct store_tag *t)
 {
-	return json_array_append_new(arg, json_pack("{s:s, s:s, s:o}", "tag", t->tag, "buildID",
-						  t->build_id, "createdAt", api_time(t->at_ns))) < 0
-		       ? -ENOMEM
-		       : 0;
+	return json_array_append_new(arg, build_tag_json(t)) < 0 ? -ENOMEM : 0;
 }
 
 /* Takes ownership of the JSON. */
@@ -219,7 +226,7 @@ void api_tags_list(struct request *r)
 	if (!tagged_find(r, r->params[0], &ref, &t))
 		return;
 	list = json_array();
-	reply_list(r, tagged_list(fleet_of(r)->store, &t, add_tag, list, &e), list, &e);
+	reply_list(r, store_tag_list(fleet_of(r)->store, t.id, add_tag, list, &e), list, &e);
 }
 
 static int count_tag(void *arg, const struct store_tag *t)
@@ -237,7 +244,7 @@ void api_tags_count(struct request *r)
 
 	if (!tagged_find(r, r->params[0], &ref, &t))
 		return;
-	if (tagged_list(fleet_of(r)->store, &t, count_tag, &total, &e) < 0)
+	if (store_tag_list(fleet_of(r)->store, t.id, count_tag, &total, &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_json(r, 200, json_pack("{s:I}", "total", total));
@@ -263,7 +270,7 @@ void api_tags_exists(struct request *r)
 	json_decref(given);
 	if (!good)
 		return;
-	err = tagged_get(fleet_of(r)->store, &t, tag, &row, &e);
+	err = store_tag_get(fleet_of(r)->store, t.id, tag, &row, &e);
 	if (err < 0 && e.code != ERROR_NOT_FOUND)
 		reply_failure(r, &e);
 	else
@@ -311,7 +318,7 @@ static int list_assignments(struct fleet *f, const struct tagged *of, const char
 	int r;
 
 	a->list = json_array();
-	r = tagged_history(f->store, of, tag, before, a->limit + 1, add_assignment, a, e);
+	r = store_tag_history(f->store, of->id, tag, before, a->limit + 1, add_assignment, a, e);
 	return r < 0 ? r : 0;
 }
 
@@ -330,7 +337,7 @@ void api_tag_assignments(struct request *r)
 		return;
 	(void)snprintf(tag, sizeof(tag), "%s", r->params[1]); /* none is longer */
 	fold(tag);
-	if (tagged_get(fleet_of(r)->store, &t, tag, &row, &e) < 0 ||
+	if (store_tag_get(fleet_of(r)->store, t.id, tag, &row, &e) < 0 ||
 		list_assignments(fleet_of(r), &t, row.tag, before, &a, &e) < 0) {
 		json_decref(a.list);
 		reply_failure(r, &e);
@@ -546,7 +553,7 @@ void api_tags_groups(struct request *r)
 
 	if (!take_groups(r, &g) || !tagged_find(r, r->params[0], &ref, &t))
 		return;
-	if (tagged_list(fleet_of(r)->store, &t, collect_tag, &g, &e) < 0) {
+	if (store_tag_list(fleet_of(r)->store, t.id, collect_tag, &g, &e) < 0) {
 		(void)error_set(
 			&e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */
 		reply_failure(r, &e);

@@ -437,7 +437,8 @@ void api_template_get(struct request *r)
 	struct entry m;
 
 	if (is_snapshot(r, &sn)) {
-		reply_json(r, 200, build_snapshot_json(&sn));
+		reply_json(r, 200,
+			build_snapshot_json(&sn, api_snapshot_names(fleet_of(r)->store, &sn)));
 		return;
 	}
 	if (!find_named(r, r->params[0], &ref, &t))

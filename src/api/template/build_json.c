@@ -82,18 +82,41 @@ json_t *build_of_template_json(const struct store_build *b)
 		(int)b->disk_mb, "envdVersion", INSTANCE_ENVD_VERSION);
 }
 
-/* A snapshot's id has 20 characters of a-z and 0-9, which are a number of 104 bits. */
-void build_id_of_snapshot(const char *snapshot_id, char out[STORE_UUID_BYTES])
+/* A snapshot's id has 20 characters of a-z and 0-9, which are a number of 104 bits. Its bytes lie
+ * between the bits of the format of a UUID. */
+static const uint8_t number_at[] = {0, 1, 2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15};
+
+static void build_id_of_snapshot(const char *snapshot_id, char out[STORE_UUID_BYTES])
 {
-	static const uint8_t at[] = {0, 1, 2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15};
 	unsigned __int128 n = 0;
 	uint8_t bytes[16] = {0};
 
 	for (const char *p = snapshot_id; *p; p++)
 		n = n * 36 + (unsigned)(*p >= 'a' ? *p - 'a' + 10 : *p - '0');
-	for (size_t i = 0; i < sizeof(at); i++, n >>= 8) /* between the bits of the format */
-		bytes[at[i]] = (uint8_t)n;
+	for (size_t i = 0; i < sizeof(number_at); i++, n >>= 8)
+		bytes[number_at[i]] = (uint8_t)n;
 	str_uuid(bytes, 8, out);
+}
+
+bool snapshot_of_build_id(const char *build_id, char out[STORE_SNAPSHOT_ID_BYTES])
+{
+	char hex[32], back[STORE_UUID_BYTES];
+	unsigned __int128 n = 0;
+	uint8_t bytes[16] = {0};
+	size_t used = 0;
+
+	for (const char *p = build_id; *p && used < sizeof(hex); p++)
+		if (*p != '-')
+			hex[used++] = *p;
+	if (used != 2 * sizeof(bytes) || !str_from_hex(hex, sizeof(bytes), bytes))
+		return false;
+	for (size_t i = sizeof(number_at); i-- > 0;)
+		n = n << 8 | bytes[number_at[i]];
+	out[STORE_SNAPSHOT_ID_BYTES - 1] = '\0';
+	for (size_t i = STORE_SNAPSHOT_ID_BYTES - 1; i-- > 0; n /= 36)
+		out[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[n % 36];
+	build_id_of_snapshot(out, back);
+	return strcmp(back, build_id) == 0;
 }
 
 static struct store_build build_of_snapshot(const struct store_snapshot *sn)
@@ -110,13 +133,12 @@ static struct store_build build_of_snapshot(const struct store_snapshot *sn)
 	return b;
 }
 
-json_t *build_snapshot_json(const struct store_snapshot *sn)
+json_t *build_snapshot_json(const struct store_snapshot *sn, json_t *names)
 {
 	const struct store_build b = build_of_snapshot(sn);
 	struct store_catalog c = {
 		.created_ns = sn->created_ns, .updated_ns = sn->created_ns, .build_count = 1};
-	_cleanup_free_ char *name = str_printf("%s:%s", sn->name, sn->tag);
-	json_t *json, *names = *sn->name ? json_pack("[s]", name) : json_array();
+	json_t *json;
 
 	(void)snprintf(c.id, sizeof(c.id), "%s", sn->id); /* fits */
 	json = build_template_json(&c, &b, &b);
@@ -131,9 +153,29 @@ json_t *build_snapshot_json(const struct store_snapshot *sn)
 	return json;
 }
 
+void build_id_of_tag(const char *stored, char out[STORE_UUID_BYTES])
+{
+	if (strlen(stored) == STORE_SNAPSHOT_ID_BYTES - 1)
+		build_id_of_snapshot(stored, out);
+	else
+		(void)snprintf(out, STORE_UUID_BYTES, "%s", stored); /* fits */
+}
+
+json_t *build_tag_json(const struct store_tag *t)
+{
+	char build[STORE_UUID_BYTES];
+
+	build_id_of_tag(t->build_id, build);
+	return json_pack("{s:s, s:s, s:o}", "tag", t->tag, "buildID", build, "createdAt",
+		api_time(t->at_ns));
+}
+
 json_t *build_assignment_json(const struct store_tag *t)
 {
-	return json_pack("{s:s, s:s, s:o, s:o, s:o}", "assignmentId", t->id, "buildId", t->build_id,
+	char build[STORE_UUID_BYTES];
+
+	build_id_of_tag(t->build_id, build);
+	return json_pack("{s:s, s:s, s:o, s:o, s:o}", "assignmentId", t->id, "buildId", build,
 		"assignedAt", api_time(t->at_ns), "buildCreatedAt", api_time(t->build_created_ns),
 		"buildFinishedAt", time_or_null(t->build_finished_ns));
 }

@@ -31,13 +31,18 @@ json_t *build_template_json(const struct store_catalog *c, const struct store_bu
 /* Makes a build of TemplateWithBuilds. */
 json_t *build_of_template_json(const struct store_build *b);
 
-/* Makes the id of the one build that E2B's clients expect of a snapshot. */
-void build_id_of_snapshot(const char *snapshot_id, char out[STORE_UUID_BYTES]);
+/* What clients are told of the build that a tag names. `stored` is the id of a build, or of a
+ * snapshot, which E2B's clients expect to be a build. */
+void build_id_of_tag(const char *stored, char out[STORE_UUID_BYTES]);
+/* Of the latter the other way round. False: no snapshot's. build_id: a UUID in lower case. */
+bool snapshot_of_build_id(const char *build_id, char out[STORE_SNAPSHOT_ID_BYTES]);
 
-/* Makes a TemplateWithBuilds of a snapshot, with that build. */
-json_t *build_snapshot_json(const struct store_snapshot *sn);
+/* Makes a TemplateWithBuilds of a snapshot, with that build. Takes ownership of names, which may be
+ * NULL when out of memory. */
+json_t *build_snapshot_json(const struct store_snapshot *sn, json_t *names);
 
-/* Makes an assignment of a tag (protocol section 11.6). */
+/* Makes a tag, and an assignment of a tag (protocol section 11.6). */
+json_t *build_tag_json(const struct store_tag *t);
 json_t *build_assignment_json(const struct store_tag *t);
 
 #endif
