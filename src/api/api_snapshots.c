@@ -42,9 +42,12 @@ static json_t *snapshot_json(struct store *s, const struct store_snapshot *sn)
 	json_t *id = json_array_size(names) ? json_incref(json_array_get(names, 0))
 					    : json_sprintf("%s:default", sn->id);
 
-	return json_pack("{s:o, s:o, s:s, s:o, s:I, s:b}", "snapshotID", id, "names", names,
-		"sandboxID", sn->sandbox_id, "createdAt", api_time(sn->created_ns), "sizeBytes",
-		(json_int_t)sn->own_bytes, "memory", sn->memory);
+	return json_pack("{s:o, s:s, s:o, s:s, s:o, s:I, s:b, s:i, s:I, s:I}", "snapshotID", id,
+		"templateID", sn->id, "names", names, "sandboxID", sn->sandbox_id, "createdAt",
+		api_time(sn->created_ns), "sizeBytes", (json_int_t)sn->own_bytes, "memory",
+		sn->memory, "cpuCount", (int)sn->cpus, "memoryMB",
+		(json_int_t)(sn->memory_bytes >> 20), "diskSizeMB",
+		(json_int_t)(sn->disk_bytes >> 20));
 }
 
 static void remove_files(struct fleet *f, const char *id)

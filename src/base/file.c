@@ -285,3 +285,33 @@ uint64_t file_disk_bytes(int dirfd, const char *path)
 	return fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0
 								  : (uint64_t)st.st_blocks * 512;
 }
+
+int file_copy_sparse(int from, int to)
+{
+	struct stat st;
+	off_t at = 0;
+
+	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+		return -errno;
+	while (at < st.st_size) {
+		off_t data = lseek(from, at, SEEK_DATA), end;
+
+		if (data < 0)
+			return errno == ENXIO ? 0 : -errno;
+		end = lseek(from, data, SEEK_HOLE);
+		if (end < 0)
+			return -errno;
+		while (data < end) {
+			loff_t in = data, out = data;
+			ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(end - data), 0);
+
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n <= 0)
+				return n < 0 ? -errno : -EIO;
+			data += n;
+		}
+		at = end;
+	}
+	return 0;
+}

@@ -58,4 +58,7 @@ int file_free_bytes(int fd, uint64_t *ret);
 /* Bytes that a file occupies on disk (st_blocks), 0 when it cannot be read. */
 uint64_t file_disk_bytes(int dirfd, const char *path);
 
+/* Copies a file into an empty one of the same size. Holes stay holes. Returns 0 or -errno. */
+int file_copy_sparse(int from, int to);
+
 #endif

@@ -252,8 +252,8 @@ static void keep_made(const struct base_options *o, const char *name, const stru
 
 /* --- snapshots --- */
 
-static int make_snapshot_disk(
-	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
+static int make_snapshot_disk(const struct base_options *o, const struct base_snapshot *sn,
+	const char *name, struct stage_state *to, struct error *e)
 {
 	int area = o->work->area_fd[HOME_IMAGES];
 	char stack[48];
@@ -261,21 +261,21 @@ static int make_snapshot_disk(
 	(void)snprintf(stack, sizeof(stack), "%s-stack", name); /* fits: base_find */
 	to->image_fd = stack_open(area, name, true, e);
 	return to->image_fd < 0 ? to->image_fd
-				: base_snapshot_disk(o->home, o->snapshot, area, stack,
-					  to->image_fd, o->progress, e);
+				: base_snapshot_disk(o->home, sn, area, stack, to->image_fd,
+					  o->budget, o->progress, e);
 }
 
 /* An id never means another snapshot, so it does for a digest. */
-static int find_snapshot(
-	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
+static int find_snapshot(const struct base_options *o, const struct base_snapshot *sn,
+	const char *name, struct stage_state *to, struct error *e)
 {
 	struct template t = {0};
 	bool made;
-	int r = base_snapshot_load(o->home, o->snapshot, &t, e);
+	int r = base_snapshot_load(o->home, sn, &t, e);
 
 	if (r < 0)
 		return r;
-	r = key_of("snapshot", o->snapshot->id, 0, to->key, e);
+	r = key_of("snapshot", sn->id, 0, to->key, e);
 	made = r == 0 && find_made(o, to); /* that knows no network */
 	if (r == 0 && (made ? stage_state_set(&to->network, t.config.network)
 			    : take_config(&t.config, to)) < 0)
@@ -283,7 +283,7 @@ static int find_snapshot(
 	template_done(&t);
 	if (r < 0 || made)
 		return r;
-	r = make_snapshot_disk(o, name, to, e);
+	r = make_snapshot_disk(o, sn, name, to, e);
 	if (r == 0)
 		keep_made(o, name, to);
 	return r;
@@ -438,12 +438,14 @@ int base_find(const struct base_options *o, const char *name, unsigned number,
 	struct stage_state *ret, struct error *e)
 {
 	char image[32];
+	struct base_snapshot sn;
+	int r = o->snapshot ? o->snapshot(o->opaque, name, &sn, e) : 0;
 
 	(void)snprintf(image, sizeof(image), "base-%u", number); /* fits */
+	if (r != 0)
+		return r < 0 ? r : find_snapshot(o, &sn, image, ret, e);
 	if (strcmp(name, "scratch") == 0)
 		return find_nothing(o, image, ret, e);
-	if (o->snapshot && strcmp(name, o->snapshot->id) == 0)
-		return find_snapshot(o, image, ret, e);
 	/* directories of clients' builds have such names */
 	if (is_template(o, name) && !(o->client && route_is_uuid(name)))
 		return find_template(o, name, ret, e);

@@ -23,10 +23,13 @@ struct base_options {
 	/* The operator's registry, HOST or HOST/PATH, which `reach` does not limit; or NULL. Used
 	 * with `client`. */
 	const char *client_registry;
-	const struct base_snapshot *snapshot; /* what its id means as a name; NULL: none */
-	uint32_t disk_mb;		      /* size of images; 0: what they need */
-	bool no_cache;			      /* makes images again */
-	struct disk_budget *budget;	      /* new images count against it; NULL: no budget */
+	/* Returns 1 and fills ret, whose id is borrowed until the next call, if the name means a
+	 * snapshot, and else 0. NULL: none does. */
+	int (*snapshot)(void *opaque, const char *name, struct base_snapshot *ret, struct error *e);
+	void *opaque;
+	uint32_t disk_mb;	    /* size of images; 0: what they need */
+	bool no_cache;		    /* makes images again */
+	struct disk_budget *budget; /* new images count against it; NULL: no budget */
 	const struct progress *progress;
 };
 

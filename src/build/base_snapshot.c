@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "build/disk_budget.h"
 #include "build/layers.h"
 #include "image/workdir.h"
 #include "sandbox/backend.h"
@@ -38,12 +41,16 @@ int base_snapshot_load(const struct home *home, const struct base_snapshot *s, s
 	if (ret->kind != IMAGE_EXT4)
 		r = error_set(e, ERROR_BAD_IMAGE, EINVAL,
 			"the snapshot stands on an EROFS image: only ext4 can be built on");
-	else if (s->disk_bytes != (uint64_t)ret->config.disk_mb << 20)
+	else if (s->disk_bytes < (uint64_t)ret->config.disk_mb << 20 ||
+		 s->disk_bytes > (uint64_t)CONFIG_DISK_MB_MAX << 20)
 		r = error_set(e, ERROR_BAD_IMAGE, EINVAL,
-			"the disk of the snapshot's sandbox was made larger than its template's: "
-			"only a snapshot with the template's size can be built on");
+			"the snapshot's disk has %llu bytes, and its template's %u MB: it is "
+			"damaged, so take another snapshot",
+			(unsigned long long)s->disk_bytes, ret->config.disk_mb);
 	if (r < 0)
 		template_done(ret);
+	else
+		ret->config.disk_mb = (uint32_t)(s->disk_bytes >> 20);
 	return r;
 }
 
@@ -109,8 +116,42 @@ static int write_disks(const struct home *home, const struct base_snapshot *s, i
 
 struct adding {
 	int from_fd, to_fd;
+	uint64_t disk_bytes;
+	struct disk_budget *budget;
 	struct error *e;
 };
+
+/* The image, made as large as the disk. */
+static int copy_image(const struct adding *a, const char *name)
+{
+	_cleanup_close_ int in = openat(a->from_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC),
+			    out = openat(
+				    a->to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	uint64_t bytes = file_disk_bytes(a->from_fd, name);
+	int r = in < 0 || out < 0 ? -errno : 0;
+
+	if (r == 0 && a->budget &&
+		(disk_budget_room(a->budget, bytes, a->e) < 0 ||
+			disk_budget_take(a->budget, bytes, a->e) < 0))
+		return -ENOSPC;
+	if (r == 0)
+		r = file_copy_sparse(in, out);
+	if (r == 0 && (ftruncate(out, (off_t)a->disk_bytes) < 0 || fsync(out) < 0))
+		r = -errno;
+	return r < 0 ? error_set_errno(a->e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
+			       "cannot copy the snapshot's image")
+		     : 0;
+}
+
+static int add_image(const struct adding *a, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(a->from_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		(uint64_t)st.st_size < a->disk_bytes)
+		return copy_image(a, name);
+	return stack_take(a->from_fd, name, a->to_fd, name, a->e);
+}
 
 static int add_layer(void *arg, enum stack_role role, unsigned disk, const char *name)
 {
@@ -118,18 +159,19 @@ static int add_layer(void *arg, enum stack_role role, unsigned disk, const char 
 
 	if (disk != 0)
 		return 0;
-	return role == STACK_IMAGE ? stack_take(a->from_fd, name, a->to_fd, name, a->e)
+	return role == STACK_IMAGE ? add_image(a, name)
 				   : layers_add(a->from_fd, name, a->to_fd, a->e);
 }
 
 int base_snapshot_disk(const struct home *home, const struct base_snapshot *s, int work_fd,
-	const char *name, int to_fd, const struct progress *p, struct error *e)
+	const char *name, int to_fd, struct disk_budget *budget, const struct progress *p,
+	struct error *e)
 {
 	int r = s->memory ? write_disks(home, s, work_fd, name, p, e) : 0;
 	_cleanup_close_ int fd = r < 0	     ? -1
 				 : s->memory ? stack_open(work_fd, name, false, e)
 					     : open_files(home, s, e);
-	struct adding a = {fd, to_fd, e};
+	struct adding a = {fd, to_fd, s->disk_bytes, budget, e};
 
 	if (r < 0 || fd < 0)
 		return r < 0 ? r : fd;

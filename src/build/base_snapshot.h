@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "build/disk_budget.h"
 #include "image/home.h"
 #include "image/progress.h"
 #include "image/template.h"
@@ -19,14 +20,17 @@ struct base_snapshot {
 	uint64_t memory_bytes, disk_bytes; /* of its sandbox */
 };
 
-/* Reads the settings of the template that it stands on. ERROR_NOT_FOUND if its files are gone;
- * ERROR_BAD_IMAGE if nothing can be built on its disk. */
+/* Reads the settings of the template that it stands on, but with the size of the snapshot's disk.
+ * ERROR_NOT_FOUND if its files are gone; ERROR_BAD_IMAGE if nothing can be built on its disk. */
 int base_snapshot_load(const struct home *home, const struct base_snapshot *s, struct template *ret,
 	struct error *e);
 
 /* Makes its disk (layers.h) in an empty directory. work_fd, name: where it keeps the disk
- * meanwhile. Blocks while the guest runs. */
+ * meanwhile. A disk that is larger than its image has a copy of that image, of its own size, as the
+ * lowest file: a disk has the size of that one. The copy counts against the budget (NULL: none).
+ * Blocks while the guest runs. */
 int base_snapshot_disk(const struct home *home, const struct base_snapshot *s, int work_fd,
-	const char *name, int to_fd, const struct progress *p, struct error *e);
+	const char *name, int to_fd, struct disk_budget *budget, const struct progress *p,
+	struct error *e);
 
 #endif

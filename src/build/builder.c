@@ -90,7 +90,8 @@ static int find_base(struct builder *b, const char *name, unsigned number, uint3
 		.mirrors = b->o->mirrors,
 		.client = b->o->client,
 		.client_registry = b->o->client_registry,
-		.snapshot = b->o->snapshot,
+		.snapshot = b->o->ops.snapshot,
+		.opaque = b->o->ops.opaque,
 		.disk_mb = disk_mb,
 		.no_cache = b->o->no_cache,
 		.budget = b->o->budget,
@@ -349,10 +350,10 @@ static int plan_on_image(struct builder *b, size_t k, struct error *e)
 		note_base(b, k);
 		r = set_scope(b, b->done[k].key, e);
 	}
-	if (r < 0) {
+	if (r < 0 && s->line)
 		error_prefix(e, "line %u", s->line);
+	if (r < 0)
 		return r;
-	}
 	if (b->o->no_triggers && t->count)
 		b->o->ops.note(b->o->ops.opaque, s->line, "ONBUILD of the base is left out");
 	for (size_t i = 0; i < t->count && r == 0 && !b->o->no_triggers; i++)

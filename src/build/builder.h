@@ -39,6 +39,8 @@ struct builder_ops {
 	 * network. The result is borrowed until the next call or the end. The callback may be NULL,
 	 * too. */
 	const struct machine_network *(*network)(void *opaque, const char *list);
+	/* As in base.h, or NULL. */
+	int (*snapshot)(void *opaque, const char *name, struct base_snapshot *ret, struct error *e);
 	void *opaque;
 };
 
@@ -61,7 +63,6 @@ struct builder_options {
 	const struct option_list *mirrors;    /* of registries (oci/mirror.h); NULL: none */
 	bool client;			      /* FROM and client_registry as in base.h */
 	const char *client_registry;
-	const struct base_snapshot *snapshot; /* what its id means after FROM; NULL: none */
 	const char *scope; /* builds share cached steps only if their scopes are equal; NULL: "" */
 	bool no_triggers;  /* those of bases are left out, as E2B's builder does */
 	bool no_cache;	   /* runs all steps; what they make is kept all the same */

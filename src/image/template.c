@@ -60,37 +60,6 @@ int template_build_fd(const struct template_build *b)
 	return b->w.fd;
 }
 
-/* Copies only data extents, so that a sparse file stays sparse. */
-static int copy_sparse(int from, int to)
-{
-	struct stat st;
-	off_t at = 0;
-
-	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
-		return -errno;
-	while (at < st.st_size) {
-		off_t data = lseek(from, at, SEEK_DATA), end;
-
-		if (data < 0)
-			return errno == ENXIO ? 0 : -errno;
-		end = lseek(from, data, SEEK_HOLE);
-		if (end < 0)
-			return -errno;
-		while (data < end) {
-			loff_t in = data, out = data;
-			ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(end - data), 0);
-
-			if (n < 0 && errno == EINTR)
-				continue;
-			if (n <= 0)
-				return n < 0 ? -errno : -EIO;
-			data += n;
-		}
-		at = end;
-	}
-	return 0;
-}
-
 static int link_or_copy(int from_dir, const char *from, int to_dir, const char *to)
 {
 	_cleanup_close_ int in = -1, out = -1;
@@ -104,7 +73,7 @@ static int link_or_copy(int from_dir, const char *from, int to_dir, const char *
 	out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (out < 0)
 		return -errno;
-	r = copy_sparse(in, out);
+	r = file_copy_sparse(in, out);
 	return r == 0 && fsync(out) < 0 ? -errno : r;
 }
 

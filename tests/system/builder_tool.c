@@ -39,6 +39,24 @@ static void note(void *opaque, unsigned line, const char *text)
 	(void)printf("note %u: %s\n", line, text);
 }
 
+/* `snapshot:ID` is a snapshot of disks, of as many MB as the file `mb` of it says. */
+static int snapshot(void *opaque, const char *name, struct base_snapshot *ret, struct error *e)
+{
+	const struct home *home = opaque;
+	char path[64];
+	char *text = NULL;
+	size_t n = 0;
+
+	if (strncmp(name, "snapshot:", 9) != 0)
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s/mb", name + 9);
+	*ret = (struct base_snapshot){.id = name + 9};
+	if (file_read(home->area_fd[HOME_SNAPSHOTS], path, 16, &text, &n) == 0)
+		ret->disk_bytes = strtoull(text, NULL, 10) << 20;
+	free(text);
+	return 1;
+}
+
 /* As a client's build with `force` at a step. */
 static void force(struct dockerfile *d, unsigned line)
 {
@@ -89,7 +107,7 @@ int main(int argc, char **argv)
 		.args = &none,
 		.ignore = &ignore,
 		.kernel = &kernel,
-		.ops = {step, output, note, NULL}};
+		.ops = {step, output, note, NULL, snapshot, &home}};
 	char *text = NULL;
 	size_t n = 0;
 	int r = 0;

@@ -18,6 +18,7 @@
 #include "cli/progress.h"
 #include "cli/template/template.h"
 #include "cli/template/template_dockerfile.h"
+#include "cli/template/template_snapshot.h"
 #include "image/build.h"
 #include "image/home.h"
 #include "image/recipe.h"
@@ -53,7 +54,7 @@ static const struct option_spec options[] = {
 		offsetof(struct build_options, from_dir), 0, 0, false},
 	{"from", 0, OPTION_STRING, "SOURCE",
 		"take an image: REGISTRY/NAME:TAG, oci:DIR, oci-archive:FILE, docker-archive:FILE "
-		"or tar:FILE",
+		"or tar:FILE; or the disk of a snapshot: snapshot:NAME[:TAG]",
 		offsetof(struct build_options, from.from), 0, 0, false},
 	{"registry", 0, OPTION_STRING, "HOST", "with --from: the registry of names without one",
 		offsetof(struct build_options, from.registry), 0, 0, false},
@@ -500,10 +501,11 @@ static int check_dockerfile(const struct build_options *o, int argc, struct erro
 	return check_sizes(o, e); /* a template of the name is replaced, as docker does it */
 }
 
-static int build_dockerfile(const struct build_options *o, const char *dir, const struct home *home,
+static int build_dockerfile(const struct build_options *o,
+	const struct template_dockerfile_options *more, const char *dir, const struct home *home,
 	struct progress_view *view, struct error *e)
 {
-	struct template_dockerfile_options d = o->dockerfile;
+	struct template_dockerfile_options d = *more;
 	_cleanup_free_ char *baseline = NULL;
 	struct kernel k = {0};
 	int r = shared_facts(&o->baseline, &baseline, e);
@@ -512,8 +514,10 @@ static int build_dockerfile(const struct build_options *o, const char *dir, cons
 	d.registry_auth = o->from.registry_auth;
 	d.mirrors = &o->mirrors;
 	d.network = wanted_network(o);
-	d.cpus = (uint32_t)o->cpus;
-	d.memory_mb = (uint32_t)(o->memory / MIB);
+	if (o->cpus)
+		d.cpus = (uint32_t)o->cpus;
+	if (o->memory)
+		d.memory_mb = (uint32_t)(o->memory / MIB);
 	d.disk_mb = (uint32_t)(o->disk / MIB);
 	if (r == 0)
 		r = prepare_kernel(home, o->kernel, o->modules, &view->progress, &k, e);
@@ -525,13 +529,32 @@ static int build_dockerfile(const struct build_options *o, const char *dir, cons
 	return r;
 }
 
-static int run_dockerfile(const struct build_options *o, int argc, char **argv, struct error *e)
+static int show_dockerfile(const struct build_options *o,
+	const struct template_dockerfile_options *d, const char *dir, const struct home *home,
+	struct error *e)
 {
-	const struct recipe recipe = {.name = (char *)(uintptr_t)o->dockerfile.name};
+	const struct recipe recipe = {.name = (char *)(uintptr_t)d->name};
 	uint64_t begin = clock_monotonic_ns();
 	struct template_from none = {.source.path = NULL};
-	struct home home = HOME_INIT;
 	struct progress_view view;
+	int r;
+
+	progress_view_open(&view, false);
+	r = progress_view_choose(&view, o->progress, e);
+	if (r == 0)
+		r = build_dockerfile(o, d, dir, home, &view, e);
+	if (r < 0)
+		progress_view_failed(&view, e);
+	progress_view_close(&view);
+	if (r < 0)
+		return r;
+	return say_built(o, home, &recipe, &none,
+		(double)(clock_monotonic_ns() - begin) / (double)NS_PER_S, e);
+}
+
+static int run_dockerfile(const struct build_options *o, int argc, char **argv, struct error *e)
+{
+	struct home home = HOME_INIT;
 	int r = jailed_configure(o->jail, e);
 
 	if (r == 0)
@@ -540,18 +563,67 @@ static int run_dockerfile(const struct build_options *o, int argc, char **argv, 
 		r = home_open(NULL, &home, e);
 	if (r == 0)
 		r = check_dockerfile(o, argc, e);
-	if (r == 0) {
-		progress_view_open(&view, false);
-		r = progress_view_choose(&view, o->progress, e);
-		if (r == 0)
-			r = build_dockerfile(o, argv[0], &home, &view, e);
-		if (r < 0)
-			progress_view_failed(&view, e);
-		progress_view_close(&view);
-	}
 	if (r == 0)
-		r = say_built(o, &home, &recipe, &none,
-			(double)(clock_monotonic_ns() - begin) / (double)NS_PER_S, e);
+		r = show_dockerfile(o, &o->dockerfile, argv[0], &home, e);
+	home_close(&home);
+	return r;
+}
+
+/* --- from a snapshot --- */
+
+/* With the sizes of its sandbox, and its template's ready command, as nothing changes what that
+ * asks for. By its id, as the name may get another meaning meanwhile. */
+static int build_snapshot(
+	const struct build_options *o, const char *name, const struct home *home, struct error *e)
+{
+	struct template_dockerfile_options d = {.name = name, .no_cache = o->force};
+	_cleanup_free_ char *base = NULL;
+	struct template_snapshot sn;
+	struct template t = {0};
+	int r = template_snapshot_find(home, template_snapshot_word(o->from.from), &sn, e);
+
+	if (r == 0)
+		r = base_snapshot_load(home, &sn.base, &t, e);
+	if (r < 0)
+		return r;
+	base = str_printf("snapshot:%s", sn.id);
+	d.base = base;
+	d.cpus = sn.base.cpus;
+	d.memory_mb = (uint32_t)(sn.base.memory_bytes >> 20);
+	d.ready = *t.config.ready_command ? t.config.ready_command : NULL;
+	r = base ? show_dockerfile(o, &d, NULL, home, e)
+		 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	template_done(&t);
+	return r;
+}
+
+static int check_snapshot(const struct build_options *o, int argc, struct error *e)
+{
+	int r = check(o, argc, e);
+
+	if (r == 0 && argc != 1)
+		return error_set(e, ERROR_USAGE, EINVAL, "give the template's name");
+	if (r == 0 && (o->packages || strcmp(o->fs, "ext4") != 0))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"a snapshot is taken as it is, on ext4: --packages and --fs erofs do not "
+			"fit; a Dockerfile with FROM %s can add to it (-t)",
+			o->from.from);
+	return r;
+}
+
+static int run_snapshot(const struct build_options *o, int argc, char **argv, struct error *e)
+{
+	struct template_from none = {.source.path = NULL};
+	struct build_options plain = *o;
+	struct home home = HOME_INIT;
+	int r = check_snapshot(o, argc, e);
+
+	plain.from.from = NULL; /* options of registries do not fit */
+	if (r == 0)
+		r = prepare(&plain, argc, argv, &home, &none, e);
+	if (r == 0)
+		r = build_snapshot(o, argv[0], &home, e);
+	template_from_done(&none);
 	home_close(&home);
 	return r;
 }
@@ -572,6 +644,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"-f, --target, --build-arg, --secret, --start, --ready and --no-cache need "
 			"-t NAME");
+	if (o->from.from && template_snapshot_word(o->from.from))
+		return run_snapshot(o, argc, argv, e);
 	r = prepare(o, argc, argv, &home, &from, e);
 
 	if (r == 0)

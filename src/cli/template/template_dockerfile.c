@@ -15,6 +15,7 @@
 #include "build/step_key.h"
 #include "cli/json.h"
 #include "cli/template/template_network.h"
+#include "cli/template/template_snapshot.h"
 #include "dockerfile/source.h"
 #include "image/image.h"
 #include "image/template.h"
@@ -29,6 +30,8 @@
 struct show {
 	struct progress_view *view;
 	struct template_network network;
+	const struct home *home;
+	struct template_snapshot snapshot;
 };
 
 static int show_step(
@@ -61,6 +64,17 @@ static const struct machine_network *get_network(void *opaque, const char *list)
 	struct show *s = opaque;
 
 	return template_network_get(&s->network, list);
+}
+
+static int get_snapshot(void *opaque, const char *name, struct base_snapshot *ret, struct error *e)
+{
+	struct show *s = opaque;
+	const char *word = template_snapshot_word(name);
+	int r = word ? template_snapshot_find(s->home, word, &s->snapshot, e) : 0;
+
+	if (word)
+		*ret = s->snapshot.base;
+	return r < 0 ? r : word != NULL;
 }
 
 /* --- what is read --- */
@@ -131,6 +145,46 @@ static int read_ignore(const char *path, int dirfd, struct ignore *ret, struct e
 	return ignore_parse(text, n, ret, e);
 }
 
+/* No Dockerfile, but the one line that it would have. */
+static int parse_base(const char *base, struct dockerfile *ret, struct error *e)
+{
+	_cleanup_free_ char *text = str_printf("FROM %s\n", base);
+	int r = text ? dockerfile_parse(text, strlen(text), ret, e)
+		     : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+
+	for (size_t i = 0; i < ret->stage_count && r == 0; i++)
+		ret->stages[i].line = 0; /* of no file */
+	return r;
+}
+
+static int open_context(const char *dir, int *ret, struct error *e)
+{
+	*ret = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret < 0 ? error_set_errno(e, ERROR_NOT_FOUND, errno,
+				  "cannot open the build's directory %s", dir)
+			: 0;
+}
+
+/* The directory, the file and what it ignores. */
+static int read_context(const struct template_dockerfile_options *o, const char *dir,
+	int *ret_dirfd, struct dockerfile *file, struct ignore *ignore, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n = 0;
+	int r;
+
+	if (o->base)
+		return parse_base(o->base, file, e);
+	r = open_context(dir, ret_dirfd, e);
+	if (r == 0)
+		r = read_dockerfile(o->file, *ret_dirfd, &text, &n, e);
+	if (r == 0)
+		r = dockerfile_parse(text, n, file, e);
+	if (r == 0 && o->target)
+		r = dockerfile_end_at(file, o->target, e);
+	return r == 0 ? read_ignore(o->file, *ret_dirfd, ignore, e) : r;
+}
+
 static void done(struct builder_options *b, struct dockerfile *file, struct ignore *ignore,
 	struct vars *args)
 {
@@ -144,20 +198,19 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	const struct home *home, const struct kernel *kernel, struct progress_view *view,
 	struct error *e)
 {
-	_cleanup_free_ char *text = NULL, *trust = NULL;
-	size_t n = 0;
+	_cleanup_free_ char *trust = NULL;
 	struct dockerfile file = {.escape = '\\'};
 	struct ignore ignore = {.count = 0};
 	struct vars args = {NULL, 0};
 	struct build_secrets secrets = {.count = 0};
 	struct network_floor *floor = NULL;
-	struct show show = {.view = view};
+	struct show show = {.view = view, .home = home};
 	struct builder_options b = {.home = home,
 		.name = o->name,
 		.file = &file,
 		.args = &args,
 		.secrets = &secrets,
-		.context_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+		.context_fd = -1,
 		.ignore = &ignore,
 		.kernel = kernel,
 		.cpus = o->cpus,
@@ -167,22 +220,15 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		.registry = o->registry,
 		.registry_auth = o->registry_auth,
 		.mirrors = o->mirrors,
+		.no_triggers = o->base,
 		.no_cache = o->no_cache,
 		.caches = true,
 		.start = o->start,
 		.ready = o->ready,
 		.progress = &view->progress,
-		.ops = {show_step, show_output, show_note, get_network, &show}};
-	int r = b.context_fd < 0 ? error_set_errno(e, ERROR_NOT_FOUND, errno,
-					   "cannot open the build's directory %s", dir)
-				 : read_dockerfile(o->file, b.context_fd, &text, &n, e);
+		.ops = {show_step, show_output, show_note, get_network, get_snapshot, &show}};
+	int r = read_context(o, dir, &b.context_fd, &file, &ignore, e);
 
-	if (r == 0)
-		r = dockerfile_parse(text, n, &file, e);
-	if (r == 0 && o->target)
-		r = dockerfile_end_at(&file, o->target, e);
-	if (r == 0)
-		r = read_ignore(o->file, b.context_fd, &ignore, e);
 	if (r == 0)
 		r = take_args(&o->args, &args, e);
 	if (r == 0)

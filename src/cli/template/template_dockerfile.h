@@ -13,6 +13,7 @@
 
 struct template_dockerfile_options {
 	const char *name;   /* -t; NULL: no Dockerfile was asked for */
+	const char *base;   /* what FROM names, in place of a Dockerfile; NULL: there is one */
 	const char *file;   /* -f; NULL: DIR/Dockerfile */
 	const char *target; /* a stage; NULL: the last one */
 	struct option_list args, secrets;
@@ -30,7 +31,8 @@ struct template_dockerfile_options {
 /* Whether an option was given that means a Dockerfile. */
 bool template_dockerfile_is_asked(const struct template_dockerfile_options *o);
 
-/* Makes the image of that name. The names and the output of steps go to standard error. */
+/* Makes the image of that name. The names and the output of steps go to standard error. dir: NULL
+ * with `base`. */
 int template_dockerfile_build(const struct template_dockerfile_options *o, const char *dir,
 	const struct home *home, const struct kernel *kernel, struct progress_view *view,
 	struct error *e);

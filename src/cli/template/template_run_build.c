@@ -201,6 +201,14 @@ static const struct machine_network *get_network(void *opaque, const char *list)
 	return b->networked ? template_network_get(&b->network, list) : NULL;
 }
 
+static int get_snapshot(void *opaque, const char *name, struct base_snapshot *ret, struct error *e)
+{
+	const struct run_build *b = opaque;
+
+	*ret = b->spec.snapshot;
+	return ret->id && strcmp(name, ret->id) == 0;
+}
+
 /* --- the build --- */
 
 static int read_spec(struct run_build *b, struct error *e)
@@ -333,13 +341,12 @@ static int build_image(struct run_build *b, struct error *e)
 		.trust = json_tree_word(b->spec.root, "trust"),
 		.client = b->agent.is,
 		.client_registry = b->agent.registry,
-		.snapshot = b->spec.snapshot.id ? &b->spec.snapshot : NULL,
 		.no_triggers = !b->agent.plan.dockerfile,
 		.no_cache = b->spec.force,
 		.budget = &b->budget,
 		.progress = &b->progress,
 		.scope = b->network.floors.key,
-		.ops = {on_step, on_output, on_note, get_network, b}};
+		.ops = {on_step, on_output, on_note, get_network, get_snapshot, b}};
 	int r = b->agent.is ? run_agent_ignore(&b->agent, &ignore, e)
 			    : ignore_parse("", 0, &ignore, e);
 
