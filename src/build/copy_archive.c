@@ -64,6 +64,17 @@ static int put_data(
 	return r;
 }
 
+/* As the last, since a new owner takes a capability away. */
+static int put_xattrs(
+	const struct copy *c, const char *path, const struct tree_entry *t, struct error *e)
+{
+	struct files_xattrs x = {.count = 0};
+
+	for (size_t i = 0; i < t->xattr_count; i++)
+		files_xattrs_take(&x, t->xattrs[i].name, t->xattrs[i].value, t->xattrs[i].size);
+	return copy_put_xattrs(c, path, &x, e);
+}
+
 static int put_entry(const struct arrival *a, const struct tree_entry *x, const char *path,
 	const struct tree_data *data, struct error *e)
 {
@@ -79,9 +90,12 @@ static int put_entry(const struct arrival *a, const struct tree_entry *x, const 
 	switch (x->mode & S_IFMT) {
 	case S_IFREG:
 		r = put_data(a->copy, path, data, e);
-		return r < 0 ? r : copy_set_attributes(a->copy, path, &f, e);
+		if (r == 0)
+			r = copy_set_attributes(a->copy, path, &f, e);
+		return r < 0 ? r : put_xattrs(a->copy, path, x, e);
 	case S_IFDIR:
-		return copy_put_folder(a->copy, path, &f, e);
+		r = copy_put_folder(a->copy, path, &f, e);
+		return r < 0 ? r : put_xattrs(a->copy, path, x, e);
 	case S_IFLNK:
 		return copy_put_link(a->copy, path, &f, e);
 	default:

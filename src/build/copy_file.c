@@ -62,23 +62,31 @@ int copy_set_attributes(
 }
 
 /* A file system without attributes, as /run may be, gets none. */
+int copy_put_xattrs(
+	const struct copy *c, const char *path, const struct files_xattrs *x, struct error *e)
+{
+	const struct agent_set_xattrs q = {.flags = AGENT_XATTRS_CAPABILITY,
+		.prefix = "",
+		.user = "root",
+		.path = path,
+		.pairs = {.array = x->items, .count = x->count}};
+	struct agent_event ev;
+	struct error why = {0};
+
+	if (x->count == 0 ||
+		machine_call(c->machine, AGENT_SET_XATTRS, &q, AGENT_OK, &ev, &why) == 0 ||
+		why.err == EOPNOTSUPP)
+		return 0;
+	return error_set(e, why.code, why.err, "attributes of %.200s: %s", path, why.message);
+}
+
 int copy_set_xattrs(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
 {
 	struct files_xattrs x;
-	struct agent_set_xattrs q = {
-		.flags = AGENT_XATTRS_CAPABILITY, .prefix = "", .user = "root", .path = path};
-	struct agent_event ev;
-	struct error why = {0};
 	int r = c->from->xattrs ? c->from->xattrs(c->from, f->path, &x, e) : 0;
 
-	if (r < 0 || !c->from->xattrs || x.count == 0)
-		return r;
-	q.pairs = (struct agent_strings){.array = x.items, .count = x.count};
-	r = machine_call(c->machine, AGENT_SET_XATTRS, &q, AGENT_OK, &ev, &why);
-	if (r == 0 || why.err == EOPNOTSUPP)
-		return 0;
-	return error_set(e, why.code, why.err, "attributes of %.200s: %s", path, why.message);
+	return r < 0 || !c->from->xattrs ? r : copy_put_xattrs(c, path, &x, e);
 }
 
 int copy_put_file(

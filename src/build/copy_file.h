@@ -32,9 +32,11 @@ int copy_clear_place(const struct copy *c, const char *path, struct error *e);
 int copy_set_attributes(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
 
-/* Gives the path the extended attributes of a file or folder of the source. */
+/* Gives the path the extended attributes of a file or folder of the source, or those in x. */
 int copy_set_xattrs(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
+int copy_put_xattrs(
+	const struct copy *c, const char *path, const struct files_xattrs *x, struct error *e);
 
 /* These replace what is at the path. They fail if the old or the new one is a folder. */
 int copy_put_file(

@@ -46,6 +46,9 @@ struct files_xattrs {
 
 /* Adds one. What goes beyond the limits of SET_XATTRS is left out. */
 void files_xattrs_add(struct files_xattrs *x, const char *name, const char *value);
+/* Adds one as a file or an archive has it, if COPY and ADD keep such: a capability, or one of
+ * `user.` whose value is text. */
+void files_xattrs_take(struct files_xattrs *x, const char *name, const void *value, size_t n);
 
 struct files {
 	/* Describes what a path leads to, through links. "" is the top. Returns 0, -ENOENT or

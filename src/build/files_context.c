@@ -18,6 +18,8 @@
 #include "base/str.h"
 #include "build/files.h"
 
+enum { VALUE_MAX = 4095, CAPABILITY_MAX = 64 }; /* bytes of attributes */
+
 static struct files_context *of(struct files *f)
 {
 	return (struct files_context *)(void *)((char *)f - offsetof(struct files_context, files));
@@ -269,20 +271,27 @@ void files_xattrs_add(struct files_xattrs *x, const char *name, const char *valu
 	x->items[x->count++] = copy_text(x, value);
 }
 
+void files_xattrs_take(struct files_xattrs *x, const char *name, const void *value, size_t n)
+{
+	char text[VALUE_MAX + 1], hex[2 * CAPABILITY_MAX + 1];
+
+	if (strcmp(name, "security.capability") == 0 && n <= CAPABILITY_MAX) {
+		str_hex(value, n, hex);
+		files_xattrs_add(x, name, hex);
+	} else if (str_starts_with(name, "user.") && n <= VALUE_MAX && !memchr(value, '\0', n)) {
+		memcpy(text, value, n);
+		text[n] = '\0';
+		files_xattrs_add(x, name, text);
+	}
+}
+
 static void add_one(int fd, const char *name, struct files_xattrs *x)
 {
-	char value[4096], hex[2 * 64 + 1];
-	ssize_t n = fgetxattr(fd, name, value, sizeof(value) - 1);
+	char value[VALUE_MAX];
+	ssize_t n = fgetxattr(fd, name, value, sizeof(value));
 
-	if (n < 0)
-		return; /* too long, or it went meanwhile */
-	value[n] = '\0';
-	if (strcmp(name, "security.capability") == 0 && n <= 64) {
-		str_hex(value, (size_t)n, hex);
-		files_xattrs_add(x, name, hex);
-	} else if (strncmp(name, "user.", 5) == 0 && !memchr(value, '\0', (size_t)n)) {
-		files_xattrs_add(x, name, value);
-	}
+	if (n >= 0) /* else it is too long, or went meanwhile */
+		files_xattrs_take(x, name, value, (size_t)n);
 }
 
 static int by_text(const void *a, const void *b)

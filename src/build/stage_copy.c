@@ -288,6 +288,8 @@ int stage_copy_key(
 	step_key_text(k, s->state.workdir);
 	step_key_text(k, q.owner ? q.owner : "");
 	step_key_number(k, q.copy.has_mode ? q.copy.mode : UINT32_MAX);
+	if (q.copy.unpack)
+		step_key_text(k, "attributes"); /* which archives lost once */
 	if (q.copy.parents)
 		step_key_text(k, "parents");
 	for (size_t i = 0; from && i < q.exclude.count; i++) { /* else what is left out shows */

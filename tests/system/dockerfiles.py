@@ -63,6 +63,7 @@ CONTEXT = {
     "marked/file": ("file", "marked\n", 0o644),
     "marked/able": ("file", "able\n", 0o755),
     "marked/below/file": ("file", "below\n", 0o644),
+    "marked.tar": ("tar", "marked", 0o644),
     "links/one": ("file", "linked\n", 0o644),
     "links/below/two": ("hard", "links/one", 0),
     "links/three": ("hard", "links/one", 0),
@@ -84,6 +85,11 @@ COPY marked /context/
 COPY --chown=me:mine --chmod=750 marked/able /owned/
 COPY --from=a /kept /stage/
 COPY --from=a --chown=7:8 /kept/file /kept/able /etc/marked /files/
+""",),
+    "archives": ("""FROM base
+ADD rootfs.tar.gz /plain/
+ADD marked.tar /marked/
+ADD marked.tar rootfs.tar.gz /both/
 """,),
     "hard links": ("""FROM base AS a
 RUN mkdir -p /d/e && echo one > /d/one && ln /d/one /d/e/two && ln /d/one /d/three && ln -s one /d/soft && echo one > /d/other
