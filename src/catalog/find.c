@@ -109,6 +109,11 @@ int find_template(struct fleet *f, const char *key_id, bool all, const struct te
 	return r < 0 ? r : 0;
 }
 
+bool find_tag_fits(const struct found_template *t, const struct template_ref *ref)
+{
+	return t->built || strcmp(ref->tag, "default") == 0 || strchr(t->name, ':');
+}
+
 static int no_tag(const struct found_template *t, const struct template_ref *ref, struct error *e)
 {
 	return error_set(e, ERROR_NOT_FOUND, ENOENT,
@@ -138,9 +143,9 @@ int find_directory(struct fleet *f, const struct found_template *t, const struct
 	struct error why = {0};
 	int r;
 
+	if (!find_tag_fits(t, ref))
+		return no_tag(t, ref, e);
 	if (!t->built) {
-		if (strcmp(ref->tag, "default") != 0 && !strchr(t->name, ':'))
-			return no_tag(t, ref, e);
 		memcpy(ret, t->name, strlen(t->name) + 1);
 		return 0;
 	}

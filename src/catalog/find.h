@@ -32,6 +32,10 @@ struct found_template {
 int find_template(struct fleet *f, const char *key_id, bool all, const struct template_ref *ref,
 	struct found_template *ret, struct error *e);
 
+/* Whether the tag is one that the template may have: the operator's have none but `default`, and
+ * what stands in their names. */
+bool find_tag_fits(const struct found_template *t, const struct template_ref *ref);
+
 /* Finds the build that a tag names, or the one with that id. The build's id is also the name of its
  * directory, which stays for a minute at least. Fails with ERROR_NOT_FOUND. */
 int find_directory(struct fleet *f, const struct found_template *t, const struct template_ref *ref,

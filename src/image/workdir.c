@@ -103,17 +103,24 @@ static int clear_children(int fd)
 	return r;
 }
 
+int workdir_check_name(const char *name, struct error *e)
+{
+	if (str_is_tagged_name(name))
+		return 0;
+	return error_set(e, ERROR_USAGE, EINVAL,
+		"'%.80s' cannot be a template's name: 1 to 64 of a-z 0-9 . _ -, a letter or digit "
+		"first; a tag may follow, as in NAME:TAG",
+		name);
+}
+
 int workdir_begin(
 	int area_fd, const char *name, const char *what, struct workdir *ret, struct error *e)
 {
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
-	int r;
+	int r = workdir_check_name(name, e);
 
-	if (!str_is_tagged_name(name))
-		return error_set(e, ERROR_USAGE, EINVAL,
-			"'%.80s' is not a name: use 1 to 64 of a-z 0-9 . _ -, beginning with a "
-			"letter or digit; a tag may follow, as in NAME:TAG",
-			name);
+	if (r < 0)
+		return r;
 	workdir_sweep(area_fd);
 	w.area_fd = area_fd;
 	w.name = strdup(name);

@@ -23,6 +23,9 @@ struct workdir {
 		.area_fd = -1, .fd = -1                                                            \
 	}
 
+/* Whether images and templates may be called so (base/str.h); else ERROR_USAGE, -EINVAL. */
+int workdir_check_name(const char *name, struct error *e);
+
 /* Removes leftovers, then makes and locks an empty temporary directory for `name`. ERROR_EXISTS
  * when another process is building that name. what: "image" or "template", for the message. */
 int workdir_begin(

@@ -415,7 +415,7 @@ static bool resolve(struct request *r, const char *given, bool any_team,
 static bool check_tag(struct request *r, const char *given, const struct template_ref *ref,
 	const struct found_template *t)
 {
-	if (t->built || strcmp(ref->tag, "default") == 0 || strchr(t->name, ':'))
+	if (find_tag_fits(t, ref))
 		return true;
 	reply_error(r, 404, "template '%.200s' not found", given);
 	return false;

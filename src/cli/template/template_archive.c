@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/template/template.h"
 #include "image/template.h"
+#include "image/workdir.h"
 #include "image/archive/template_archive.h"
 #include "io/jailed.h"
 
@@ -131,11 +132,10 @@ static int check_import(const struct import_options *o, int argc, struct error *
 {
 	if (argc != 1)
 		return error_set(e, ERROR_USAGE, EINVAL, "give one file, or - for standard input");
-	if (o->name && !str_is_tagged_name(o->name))
-		return error_set(e, ERROR_USAGE, EINVAL,
-			"--name %.80s: must be 1 to 64 of a-z 0-9 . _ -, a letter or digit "
-			"first; a tag may follow",
-			o->name);
+	if (o->name && workdir_check_name(o->name, e) < 0) {
+		error_prefix(e, "--name");
+		return -EINVAL;
+	}
 	if (o->digest && (!str_starts_with(o->digest, digest_prefix) ||
 				 strlen(o->digest) != strlen(digest_prefix) + 64))
 		return error_set(e, ERROR_USAGE, EINVAL, "--digest must be sha256: and 64 digits");

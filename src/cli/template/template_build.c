@@ -23,6 +23,7 @@
 #include "image/home.h"
 #include "image/recipe.h"
 #include "image/template.h"
+#include "image/workdir.h"
 #include "io/jailed.h"
 #include "policy/network_list.h"
 #include "sandbox/prepare.h"
@@ -285,14 +286,8 @@ static int check(const struct build_options *o, int argc, struct error *e)
 
 static int check_name(const char *name, struct error *e)
 {
-	if (name && str_is_tagged_name(name))
-		return 0;
-	if (!name)
-		return error_set(e, ERROR_USAGE, EINVAL, "the recipe has no name: give one");
-	return error_set(e, ERROR_USAGE, EINVAL,
-		"'%.80s' cannot be a template's name: 1 to 64 of a-z 0-9 . _ -, a letter or digit "
-		"first; a tag may follow, as in NAME:TAG",
-		name);
+	return name ? workdir_check_name(name, e)
+		    : error_set(e, ERROR_USAGE, EINVAL, "the recipe has no name: give one");
 }
 
 static int check_absent(

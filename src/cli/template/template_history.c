@@ -11,6 +11,7 @@
 #include "cli/template/template.h"
 #include "image/home.h"
 #include "image/template.h"
+#include "image/workdir.h"
 
 enum { STEP_SHOWN = 100 };
 
@@ -88,12 +89,9 @@ static int tag_run(void *values, int argc, char **argv, struct error *e)
 
 	if (argc != 2)
 		return error_set(e, ERROR_USAGE, EINVAL, "give a template and its other name");
-	if (!str_is_tagged_name(argv[1]))
-		return error_set(e, ERROR_USAGE, EINVAL,
-			"'%.80s' cannot be a template's name: 1 to 64 of a-z 0-9 . _ -, a letter "
-			"or digit first; a tag may follow, as in NAME:TAG",
-			argv[1]);
-	r = home_open(NULL, &home, e);
+	r = workdir_check_name(argv[1], e);
+	if (r == 0)
+		r = home_open(NULL, &home, e);
 	if (r == 0 && strcmp(argv[0], argv[1]) != 0)
 		r = template_clone(&home, argv[0], argv[1], e);
 	home_close(&home);
