@@ -18,6 +18,7 @@
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "network/activity.h"
+#include "network/approval_clock.h"
 #include "network/approval_question.h"
 #include "network/budgets.h"
 #include "network/decisions.h"
@@ -30,9 +31,9 @@
 enum {
 	BUCKETS = 1024,
 	LATE_AT_ONCE = 64,
-	RETRY_MS = 5000, /* after a store error */
-	OWED_MS = 1000,	 /* until a worker that reads nothing is told again */
-	TIMER_MAX_MS = 3600 * 1000,
+	RETRY_MS = 5000,     /* after a store error */
+	OWED_MS = 1000,	     /* until a worker that reads nothing is told again */
+	TIMER_MAX_MS = 5000, /* the wall clock may be set */
 	LINE_MAX_BYTES = 4096,
 };
 
@@ -88,6 +89,7 @@ struct approvals {
 	struct asker *askers;
 	struct owner *owners;
 	struct watch *watches;
+	struct approval_clock clock;
 	unsigned owed;
 	bool failing; /* what is late could not be ended */
 	bool stopped; /* the timer is closed */
@@ -352,11 +354,16 @@ static void publish(struct approvals *all, const char *id)
 
 /* --- time --- */
 
+static uint64_t time_of(struct approvals *all)
+{
+	return approval_clock_now(&all->clock, all->fleet->store);
+}
+
 static void on_late(uv_timer_t *t);
 
 static void set_timer(struct approvals *all)
 {
-	uint64_t now = clock_realtime_ns(), at = STORE_NEVER_NS, ms = RETRY_MS;
+	uint64_t now = time_of(all), at = STORE_NEVER_NS, ms = RETRY_MS;
 	struct error e = {0};
 	int r;
 
@@ -373,7 +380,7 @@ static void set_timer(struct approvals *all)
 		ms = at > now ? (at - now + NS_PER_MS - 1) / NS_PER_MS : 0;
 	if (all->owed && ms > OWED_MS)
 		ms = OWED_MS;
-	/* cannot fail; the wall clock may be set, so look now and then */
+	/* cannot fail */
 	(void)uv_timer_start(&all->late, on_late, ms < TIMER_MAX_MS ? ms : TIMER_MAX_MS, 0);
 }
 
@@ -517,7 +524,7 @@ int approvals_decide(struct fleet *f, const char *id, const char *key_id,
 {
 	struct store_approval d = *given;
 
-	d.decided_ns = clock_realtime_ns();
+	d.decided_ns = time_of(f->approvals);
 	return settle(f->approvals, id, key_id, &d, e);
 }
 
@@ -542,7 +549,7 @@ static unsigned settle_all(struct approvals *all, const struct ids *ids,
 
 	for (unsigned i = 0; i < ids->count; i++) {
 		struct store_approval d = {
-			.state = state, .decided_ns = clock_realtime_ns(), .reason = why};
+			.state = state, .decided_ns = time_of(all), .reason = why};
 		struct error e = {0};
 
 		if (settle(all, ids->list[i], NULL, &d, &e) < 0)
@@ -558,7 +565,7 @@ static unsigned settle_all(struct approvals *all, const struct ids *ids,
 static void cancel_request(struct approvals *all, const char *id)
 {
 	struct store_approval d = {.state = STORE_APPROVAL_CANCELLED,
-		.decided_ns = clock_realtime_ns(),
+		.decided_ns = time_of(all),
 		.reason = "the program did not wait"};
 	struct error e = {0};
 
@@ -618,8 +625,8 @@ static void on_late(uv_timer_t *t)
 	struct error e = {0};
 	struct ids ids = {0};
 
-	all->failing = store_approval_late(all->fleet->store, clock_realtime_ns(), LATE_AT_ONCE,
-			       collect, &ids, &e) < 0;
+	all->failing = store_approval_late(all->fleet->store, time_of(all), LATE_AT_ONCE, collect,
+			       &ids, &e) < 0;
 	if (all->failing)
 		log_error("cannot look for approvals: %s", e.message);
 	if (settle_all(all, &ids, STORE_APPROVAL_EXPIRED, "nobody decided in time") < ids.count)
@@ -690,7 +697,7 @@ static void ask_store(struct waiter *w)
 {
 	struct asker *a = w->asker;
 	struct approvals *all = a->fleet->approvals;
-	uint64_t now = clock_realtime_ns();
+	uint64_t now = time_of(all);
 	struct store_approval q = {.key_id = a->instance->key_id,
 		.sandbox_id = a->id,
 		.template_id = instance_template_id(a->instance),
@@ -936,7 +943,7 @@ bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, con
 
 	return strlen(signature) == sizeof(right) - 1 && sign(a, expires_s, right) &&
 	       CRYPTO_memcmp(signature, right, sizeof(right)) == 0 &&
-	       clock_realtime_ns() / NS_PER_S < expires_s;
+	       clock_realtime_ns() < a->expires_ns;
 }
 
 /* --- start and stop --- */
@@ -951,6 +958,7 @@ int approvals_start(struct fleet *f, struct error *e)
 	(void)uv_timer_init(f->loop, &all->late); /* cannot fail */
 	all->late.data = all;
 	f->approvals = all;
+	approval_clock_start(&all->clock, f->store);
 	set_timer(all);
 	return 0;
 }

@@ -85,8 +85,9 @@ int approvals_decide(struct fleet *f, const char *id, const char *key_id,
  * for the id of a key. */
 struct watch **approvals_watches(struct fleet *f);
 
-/* Whether a link's signature is valid for this approval and this expiry time, and the time is not
- * over. */
+/* Whether a link's signature is valid for this approval and the time that the link names, and the
+ * approval has not expired. The named time is only when it would have expired when the link was
+ * made: the clock may have been set since. */
 bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, const char *signature);
 
 #endif

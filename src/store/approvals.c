@@ -470,6 +470,18 @@ int store_approval_next(struct store *s, uint64_t *ret_ns, struct error *e)
 	return query_number(&q, ret_ns, e);
 }
 
+int store_approval_move(struct store *s, int64_t step_ns, uint64_t max_ns, struct error *e)
+{
+	struct query q = db_query(s, STMT_APPROVAL_MOVE,
+		"UPDATE approvals SET expires_ns = max(min(expires_ns + ?1 - ?2, ?3), 0) "
+		"WHERE state = 0 AND (?1 != ?2 OR expires_ns > ?3)");
+
+	query_u64(&q, step_ns > 0 ? (uint64_t)step_ns : 0);
+	query_u64(&q, step_ns < 0 ? -(uint64_t)step_ns : 0);
+	query_u64(&q, max_ns);
+	return query_run(&q, NULL, e);
+}
+
 int store_approval_late(struct store *s, uint64_t now_ns, uint32_t limit,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e)
 {

@@ -127,6 +127,8 @@ struct store_approval_filter {
 int store_approval_list(struct store *s, const struct store_approval_filter *f,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
 
+/* Moves the ends of all that wait by step_ns, and to max_ns at the latest. */
+int store_approval_move(struct store *s, int64_t step_ns, uint64_t max_ns, struct error *e);
 /* The time at which the next waiting approval expires, or STORE_NEVER_NS. */
 int store_approval_next(struct store *s, uint64_t *ret_ns, struct error *e);
 /* Calls `each` for waiting approvals whose time has expired, at most `limit`. `each` may decide

@@ -21,6 +21,9 @@
  * and what comes back from it is a fresh agent. That is enough for what the daemon does with
  * them. With --states-ms each takes that long.
  *
+ * Its wall clock is ahead of this machine's by what the file MAYFLY_NATIVE_CLOCK holds (see
+ * serve_native_clock.c).
+ *
  * While there is a file `make-fails` in the state directory, no sandbox can be made, by the error
  * whose name it holds. */
 #include <errno.h>

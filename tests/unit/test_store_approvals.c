@@ -37,7 +37,7 @@ static const struct store_approval allow = {.state = STORE_APPROVAL_ALLOWED,
 
 struct seen {
 	unsigned count;
-	uint64_t asked, seq;
+	uint64_t asked, seq, expires;
 	enum store_approval_state state;
 	char id[STORE_APPROVAL_ID_BYTES], by[64];
 };
@@ -49,6 +49,7 @@ static int see(void *arg, const struct store_approval *a)
 	s->count++;
 	s->asked = a->count;
 	s->seq = a->seq;
+	s->expires = a->expires_ns;
 	s->state = a->state;
 	(void)snprintf(s->id, sizeof(s->id), "%s", a->id);
 	(void)snprintf(s->by, sizeof(s->by), "%s", a->decided_by ? a->decided_by : "");
@@ -136,6 +137,35 @@ static void test_late(void **state)
 	d.state = STORE_APPROVAL_EXPIRED;
 	ok(f, store_approval_decide(f->s, id, NULL, &d, false, &f->e));
 	assert_int_equal(get(f, id).state, STORE_APPROVAL_EXPIRED);
+}
+
+/* What waits ends later or earlier, but has an end. What is decided does not change. */
+static void test_moved(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t end = T0 + 60 * NS_PER_S;
+	char id[STORE_APPROVAL_ID_BYTES], done[STORE_APPROVAL_ID_BYTES];
+	uint64_t at;
+
+	ask(f, "i1", 1, id);
+	ask(f, "i1", 2, done);
+	ok(f, store_approval_decide(f->s, done, f->key, &allow, false, &f->e));
+	ok(f, store_approval_move(f->s, 7 * (int64_t)NS_PER_S, STORE_NEVER_NS, &f->e));
+	ok(f, store_approval_next(f->s, &at, &f->e));
+	assert_int_equal(at, end + 7 * NS_PER_S);
+	ok(f, store_approval_move(f->s, -10 * (int64_t)NS_PER_S, STORE_NEVER_NS, &f->e));
+	ok(f, store_approval_next(f->s, &at, &f->e));
+	assert_int_equal(at, end - 3 * NS_PER_S);
+	assert_int_equal(get(f, done).expires, end);
+	ok(f, store_approval_move(f->s, 0, end, &f->e));
+	ok(f, store_approval_next(f->s, &at, &f->e));
+	assert_int_equal(at, end - 3 * NS_PER_S);
+	ok(f, store_approval_move(f->s, 0, T0, &f->e));
+	ok(f, store_approval_next(f->s, &at, &f->e));
+	assert_int_equal(at, T0);
+	ok(f, store_approval_move(f->s, 1 << 30, T0 + 5, &f->e));
+	ok(f, store_approval_next(f->s, &at, &f->e));
+	assert_int_equal(at, T0 + 5);
 }
 
 static void test_cancelled_with_its_sandbox(void **state)
@@ -308,6 +338,7 @@ int main(void)
 		T(test_asked_once),
 		T(test_decided_once),
 		T(test_late),
+		T(test_moved),
 		T(test_cancelled_with_its_sandbox),
 		T(test_held),
 		T(test_listed),
