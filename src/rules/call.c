@@ -14,12 +14,12 @@
 
 /* --- paths --- */
 
-/* Whether a path ends with this text. Ignores case, and slashes at the end. */
+/* Whether a path ends with this text. Ignores case, and slashes and blanks at the end. */
 static bool ends_in(const char *path, const char *end)
 {
 	size_t n = strlen(path), e = strlen(end);
 
-	while (n > 1 && path[n - 1] == '/')
+	while (n > 1 && (path[n - 1] == '/' || path[n - 1] == ' '))
 		n--;
 	return n >= e && strncasecmp(path + n - e, end, e) == 0;
 }

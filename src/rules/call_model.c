@@ -182,7 +182,8 @@ static void end_tool(struct call_reader *r)
 
 	if (r->call.apis & CALL_GOOGLE)
 		return; /* each member was taken */
-	if (t->typed ? is_run_by_program(r->call.apis, t->type) : r->call.apis & CALL_ANTHROPIC)
+	if (t->typed ? is_run_by_program(r->call.apis, t->type)
+		     : t->named && r->call.apis & CALL_ANTHROPIC)
 		call_add_name(r, &r->call.tools, t->named ? t->name : t->type);
 	else
 		add_server_tool(r, t->typed && t->type[0] ? t->type : "unknown");

@@ -190,6 +190,9 @@ static const struct row {
 		"{'model':'claude-sonnet-4-5','max_tokens':1,'mcp_servers':[{'type':'url','url':'"
 		"https://x.test'}]}",
 		"deny", "default"},
+	{strict, "POST", MESSAGES,
+		"{'model':'claude-sonnet-4-5','max_tokens':1,'tools':[{'googleSearch':{}}]}",
+		"deny", "default"},
 	{strict, "POST", MESSAGES, "{'model':'claude-sonnet-4-5','max_tokens':1,'mcp_servers':[]}",
 		"allow", "claude"},
 	{strict, "POST", MESSAGES,
@@ -342,6 +345,7 @@ static const struct row {
 		"allow", "gemini"},
 	/* rules that deny and ask */
 	{open, "POST", MESSAGES, "{'model':'claude-opus-4-1'}", "deny", "dear"},
+	{open, "POST", MESSAGES " ", "{'model':'claude-opus-4-1'}", "deny", "dear"},
 	{open, "POST", CHAT, "{'model':'some/claude-opus'}", "deny", "dear"},
 	{open, "POST", MESSAGES,
 		"{'model':'claude-haiku','tools':[{'name':'a'},{'type':'web_fetch_20250910'}]}",
