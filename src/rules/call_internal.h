@@ -80,6 +80,10 @@ struct call_reader {
 	struct buf body; /* for MCP and forms */
 };
 
+/* Why a body is unclear that has a member `_method` in its root. Some frameworks take it for the
+ * request's method, as they do of forms (form.h). */
+#define CALL_OVERRIDES "its member _method may change its method"
+
 void call_unclear(struct call_reader *r, const char *why);
 
 /* Adds a name if it is new. */

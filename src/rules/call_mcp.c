@@ -2,6 +2,7 @@
  * models, and arguments may be any JSON, so the body is parsed as a tree. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/str.h"
 #include "proto/json_tree.h"
@@ -13,18 +14,26 @@ static void refuse(struct call_reader *r, const char *why)
 		r->call.unclear_mcp = why;
 }
 
-/* Two spellings of one member could be read in two ways, too. */
-static bool has_odd_member(const json_t *object, const char *const *names)
+/* Whether it has a member of this name in any case; exact: this one counts, too. */
+static bool has_spelling(const json_t *object, const char *name, bool exact)
 {
 	const char *key;
 	json_t *v;
 
 	json_object_foreach((json_t *)object, key, v)
 	{
-		for (const char *const *n = names; *n; n++)
-			if (strcasecmp(key, *n) == 0 && strcmp(key, *n) != 0)
-				return true;
+		if (strcasecmp(key, name) == 0 && (exact || strcmp(key, name) != 0))
+			return true;
 	}
+	return false;
+}
+
+/* Two spellings of one member could be read in two ways, too. */
+static bool has_odd_member(const json_t *object, const char *const *names)
+{
+	for (const char *const *n = names; *n; n++)
+		if (has_spelling(object, *n, false))
+			return true;
 	return false;
 }
 
@@ -46,6 +55,10 @@ static void take_message(struct call_reader *r, const json_t *v)
 
 	if (!json_is_object(v) || (method && !json_is_string(method)) || has_odd_member(v, names)) {
 		refuse(r, "it is no message of MCP");
+		return;
+	}
+	if (has_spelling(v, "_method", true)) {
+		refuse(r, CALL_OVERRIDES);
 		return;
 	}
 	m->method = json_string_value(method);

@@ -342,6 +342,8 @@ static void take_key(struct call_reader *r, const struct json_stream_token *t)
 
 	if (l->opaque)
 		return;
+	if (t->depth == 1 && strcasecmp(t->text, "_method") == 0)
+		call_unclear(r, CALL_OVERRIDES);
 	r->key = t->cut ? KEY_OTHER : call_key_of(t->text, t->n);
 	if (t->depth == 3 && r->levels[1].key == KEY_TOOLS)
 		call_word(t->text, r->key_text);
