@@ -10,6 +10,7 @@
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
+#include "lifecycle/freeze.h"
 #include "network/decisions.h"
 #include "network/egress.h"
 #include "network/references.h"
@@ -160,6 +161,7 @@ static void change_running(
 		reply_failure(r, &e);
 		return;
 	}
+	freeze_look(i); /* how it waits may have changed */
 	same = before && i->authority ? strcmp(before, i->authority) == 0
 				      : !before && !i->authority;
 	/* also if nothing changed: the last try may have failed */

@@ -90,6 +90,9 @@ static json_t *updated(const struct instance *i, const json_t *update)
 		else
 			(void)json_object_del(network, names[n]); /* it may be absent */
 	}
+	/* clients that do not know it must not change it */
+	if (r == 0 && json_is_object(json_object_get(update, "consent")))
+		r = json_object_set(network, "consent", json_object_get(update, "consent"));
 	if (r == 0)
 		return network;
 	json_decref(network);
