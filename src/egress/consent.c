@@ -128,15 +128,15 @@ int consent_ask(struct context *c, struct consent *k, const struct consent_quest
 	return r;
 }
 
-void consent_end(struct consent *k)
+void consent_end(struct consent *k, bool judged)
 {
 	struct buf line = BUF_INIT(64);
 	struct context *c = k->context;
 
 	if (!c)
 		return;
-	if (buf_printf(&line, "{\"ask\":{\"id\":%llu,\"end\":true}}\n",
-		    (unsigned long long)k->id) == 0)
+	if (buf_printf(&line, "{\"ask\":{\"id\":%llu,\"end\":true%s}}\n", (unsigned long long)k->id,
+		    judged ? ",\"judged\":true" : "") == 0)
 		(void)link_send(&c->link, &line); /* else it answers in vain */
 	buf_done(&line);
 	leave(k);

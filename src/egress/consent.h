@@ -53,8 +53,9 @@ struct consent {
  * or CONSENTS_MAX questions wait, or -ENOMEM. */
 int consent_ask(struct context *c, struct consent *k, const struct consent_question *q);
 
-/* Withdraws the question. Does nothing if k is off. */
-void consent_end(struct consent *k);
+/* Withdraws the question. judged: the policy has changed, and answers it. Does nothing if k is
+ * off. */
+void consent_end(struct consent *k, bool judged);
 
 /* Tells the daemon what a request took from its budgets, after it has ended. If the message is
  * lost, the request stays charged with the most that it might take. */

@@ -97,7 +97,7 @@ static void end(struct flow *f, bool reset)
 	if (f->guest.fd >= 0)
 		(void)close(f->guest.fd); /* a socket */
 	resolver_cancel(&f->ask);
-	consent_end(&f->consent);
+	consent_end(&f->consent, false);
 	dial_stop(&f->dial);
 	tunnel_free(f->tunnel);
 	between_end(&f->between, f->up.bytes, f->down.bytes, reset);
@@ -927,8 +927,9 @@ static void judge_consent(struct flow *f)
 	t->consented = true;
 	waits = is_allowed(f);
 	t->consented = false;
+	if (allowed || !waits)
+		consent_end(&f->consent, true);
 	if (allowed) {
-		consent_end(&f->consent);
 		dial(f);
 	} else if (!waits) {
 		refuse_consent(f, "the policy has changed");

@@ -158,7 +158,7 @@ void flow_unask_request(void *arg, uint64_t id)
 	struct flow_held *h = take_held(arg, id);
 
 	if (h)
-		consent_end(&h->consent);
+		consent_end(&h->consent, false);
 	free(h);
 }
 

@@ -561,29 +561,30 @@ static unsigned settle_all(struct approvals *all, const struct ids *ids,
 	return settled;
 }
 
-/* Nobody waits for the request any more, so a decision about it would have no effect. */
-static void cancel_request(struct approvals *all, const char *id)
+static const char gave_up[] = "the program did not wait";
+
+/* A decision would have no effect. */
+static void cancel(struct approvals *all, const char *id, const char *why)
 {
-	struct store_approval d = {.state = STORE_APPROVAL_CANCELLED,
-		.decided_ns = time_of(all),
-		.reason = "the program did not wait"};
+	struct store_approval d = {
+		.state = STORE_APPROVAL_CANCELLED, .decided_ns = time_of(all), .reason = why};
 	struct error e = {0};
 
 	if (settle(all, id, NULL, &d, &e) < 0 && e.code != ERROR_EXISTS)
 		log_error("cannot cancel an approval: %s approval=%s", e.message, id);
 }
 
-/* The flow or request of a waiter is gone. */
-static void give_up(struct waiter *w)
+/* The flow or request of a waiter is gone. judged: the policy has changed, and answers it. */
+static void give_up(struct waiter *w, bool judged)
 {
 	struct approvals *all = w->asker->fleet->approvals;
-	bool request = w->question.request && w->id[0];
+	bool moot = (w->question.request || judged) && w->id[0];
 	char id[STORE_APPROVAL_ID_BYTES];
 
 	memcpy(id, w->id, sizeof(id));
 	drop(w);
-	if (request && !have_waiter(all, id))
-		cancel_request(all, id);
+	if (moot && !have_waiter(all, id))
+		cancel(all, id, judged ? "the policy has changed" : gave_up);
 }
 
 struct sweep {
@@ -615,7 +616,7 @@ static void cancel_lost(struct asker *a)
 		if (store_approval_list(a->fleet->store, &f, collect_lost, &s, &e) < 0)
 			log_error("cannot look for approvals: %s sandbox=%s", e.message, a->id);
 		for (unsigned i = 0; i < s.ids.count; i++)
-			cancel_request(s.all, s.ids.list[i]);
+			cancel(s.all, s.ids.list[i], gave_up);
 	} while (s.ids.count == LATE_AT_ONCE && e.code == ERROR_NONE);
 }
 
@@ -851,7 +852,7 @@ void asker_take(struct asker *a, const json_t *said)
 	w = find(a, (uint64_t)id);
 	if (json_is_true(json_object_get(said, "end"))) {
 		if (w)
-			give_up(w);
+			give_up(w, json_is_true(json_object_get(said, "judged")));
 	} else if (!w && json_object_get(said, "charge")) {
 		charge(a, (uint64_t)id, said);
 	} else if (!w && (why = too_much(a))) {
@@ -926,7 +927,7 @@ void asker_close(struct asker *a)
 	while (a->waiters && a->fleet->stopping)
 		drop(a->waiters); /* they wait on, for the next daemon */
 	while (a->waiters)
-		give_up(a->waiters);
+		give_up(a->waiters, false);
 	owner_put(a->fleet->approvals, a->owner);
 	rule_digests_free(a->rules);
 	free(a);
