@@ -97,7 +97,7 @@ struct exchange_verdict flow_judge_request(void *arg, const struct exchange_requ
 bool flow_shows_tool(void *arg, const char *path, const char *tool);
 void flow_record_request(void *arg, const struct exchange_record *q);
 const char *flow_ask_request(void *arg, const struct exchange_question *q);
-void flow_unask_request(void *arg, uint64_t id);
+void flow_unask_request(void *arg, uint64_t id, bool judged);
 const char *flow_redial(void *arg);
 
 #endif

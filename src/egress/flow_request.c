@@ -153,12 +153,12 @@ const char *flow_ask_request(void *arg, const struct exchange_question *q)
 	return NULL;
 }
 
-void flow_unask_request(void *arg, uint64_t id)
+void flow_unask_request(void *arg, uint64_t id, bool judged)
 {
 	struct flow_held *h = take_held(arg, id);
 
 	if (h)
-		consent_end(&h->consent, false);
+		consent_end(&h->consent, judged);
 	free(h);
 }
 

@@ -216,8 +216,8 @@ struct exchange_callbacks {
 	/* Asks a person about a request. exchange_decide() follows after this returns. Returns
 	 * NULL, or why nobody can be asked. May be NULL: then nobody can be asked. */
 	const char *(*ask)(void *arg, const struct exchange_question *q);
-	/* Withdraws a question. */
-	void (*unask)(void *arg, uint64_t id);
+	/* Withdraws a question. judged: the policy has changed, and answers it. */
+	void (*unask)(void *arg, uint64_t id, bool judged);
 	/* Whether a tool of MCP may be called by requests to this path; of those that may not,
 	 * answers to tools/list say nothing (tool_list.h). NULL: all are shown. */
 	bool (*shows)(void *arg, const char *path, const char *tool);

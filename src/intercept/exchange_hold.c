@@ -71,7 +71,7 @@ void exchange_hold_end(struct exchange *x, struct exchange_request_state *q)
 
 	q->hold = NULL;
 	if (h && h->state == EXCHANGE_HOLD_ASKED)
-		x->callbacks.unask(x->callbacks.arg, h->id);
+		x->callbacks.unask(x->callbacks.arg, h->id, false);
 	free_hold(h);
 }
 
@@ -285,7 +285,7 @@ void exchange_note_charge(struct exchange *x, uint64_t id, const struct exchange
 /* The budgets are others now, or have other limits: they are charged anew. */
 static int ask_again(struct exchange *x, struct exchange_request_state *q)
 {
-	x->callbacks.unask(x->callbacks.arg, q->hold->id);
+	x->callbacks.unask(x->callbacks.arg, q->hold->id, true);
 	q->hold->state = EXCHANGE_HOLD_READS;
 	return exchange_hold_ask(x, q, q->hold->complete) < 0 ? -EINVAL : EXCHANGE_HELD;
 }
@@ -313,7 +313,7 @@ static void judge_again(struct exchange *x, struct exchange_request_state *q)
 		(verdict == 0 && q->hold->state == EXCHANGE_HOLD_ALLOWED)) /* for a server */
 		return;
 	if (q->hold->state == EXCHANGE_HOLD_ASKED)
-		x->callbacks.unask(x->callbacks.arg, q->hold->id);
+		x->callbacks.unask(x->callbacks.arg, q->hold->id, true);
 	q->hold->state = EXCHANGE_HOLD_ALLOWED; /* nobody is asked any more */
 	if (verdict == 0) {
 		allow(x, q);

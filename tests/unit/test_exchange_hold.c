@@ -35,7 +35,7 @@ static const char *on_ask(void *arg, const struct exchange_question *q)
 	return p->nobody ? "nobody is there" : NULL;
 }
 
-static void on_unask(void *arg, uint64_t id)
+static void on_unask(void *arg, uint64_t id, bool judged)
 {
 	struct people *p = arg;
 
