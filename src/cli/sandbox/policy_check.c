@@ -68,7 +68,7 @@ static int take_host(char *text, unsigned port, struct rules_question *q)
 
 static int take_request(char *url, struct question *q)
 {
-	const char *asked;
+	const char *asked, *query;
 	char *host, *path;
 
 	q->asked.tls = strncasecmp(url, "https://", 8) == 0;
@@ -80,8 +80,8 @@ static int take_request(char *url, struct question *q)
 	if (path_clean(asked, strcspn(asked, "?#"), q->clean) == 0)
 		q->asked.path = q->clean;
 	policy_decision_digest(asked, strcspn(asked, "?#"), q->path_digest);
-	q->asked.two_methods = asked[strcspn(asked, "?#")] == '?' &&
-			       rules_has_two_methods(NULL, asked + strcspn(asked, "?#") + 1);
+	query = path + strcspn(path, "?#");
+	q->asked.two_methods = *query == '?' && rules_has_two_methods(NULL, query + 1);
 	*path = '\0';
 	q->asked.kind = RULES_REQUEST;
 	return take_host(host, q->asked.tls ? 443 : 80, &q->asked);
@@ -100,6 +100,9 @@ static int parse(const char *as, struct question *q, struct error *e)
 		return take_host(q->text, 443, &q->asked) < 0 ? bad(e) : 0;
 	*blank = '\0';
 	q->asked.method = q->text;
+	if (strpbrk(q->text, "abcdefghijklmnopqrstuvwxyz"))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--as: methods are in capitals; requests with others do not pass");
 	return take_request(blank + 1 + strspn(blank + 1, " "), q) < 0 ? bad(e) : 0;
 }
 
