@@ -949,6 +949,7 @@ static void judge(struct flow *f)
 			middle_judge(f->middle, c->policy->intercept); /* may free f */
 		return;
 	}
+	f->forbidden = true;
 	(void)strcpy(f->target.rule, "policy"); /* fits */
 	if (is_connected(f))
 		end_reset(f);

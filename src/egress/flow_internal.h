@@ -51,6 +51,7 @@ struct flow {
 	enum flow_state state;
 	bool counted; /* among the active ones */
 	bool guest_gone;
+	bool forbidden; /* by a new policy, which ends it */
 	struct loop_watch guest, remote;
 	struct loop_timer timer;
 	uint8_t head[EGRESS_OPEN_MAX];

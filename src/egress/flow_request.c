@@ -155,10 +155,11 @@ const char *flow_ask_request(void *arg, const struct exchange_question *q)
 
 void flow_unask_request(void *arg, uint64_t id, bool judged)
 {
+	const struct flow *f = arg;
 	struct flow_held *h = take_held(arg, id);
 
 	if (h)
-		consent_end(&h->consent, judged);
+		consent_end(&h->consent, judged || f->forbidden);
 	free(h);
 }
 
