@@ -1,7 +1,9 @@
 """Programs that speak HTTP with TLS servers through the worker of a sandbox's network (egress_worker.py,
 tls_servers.py): what tests of intercepted connections share."""
+import atexit
 import contextlib
 import datetime
+import shutil
 import socket
 import ssl
 import tempfile
@@ -26,6 +28,7 @@ SECRET = "sk-real-0123456789abcdef"
 PLACEHOLDER = "sk-mfly-0123456789abcdef"[:len(SECRET)]
 HEADERS = [{"name": "authorization", "value": "Bearer ${e2b.secrets.openai}"}]
 DIRECTORY = tempfile.mkdtemp(prefix="test-egress-tls.")
+atexit.register(shutil.rmtree, DIRECTORY)
 BEGAN = {}  # what all tests share
 
 
