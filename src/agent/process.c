@@ -3,8 +3,10 @@
 #include "process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -74,16 +76,41 @@ void process_discard(struct process *p)
 	source_close(&p->in);
 	timer_cancel(&p->deadline);
 	timer_cancel(&p->grace);
+	if (p->unread_fd >= 0)
+		(void)close(p->unread_fd); /* a pipe: nothing to lose */
 	buf_done(&p->input);
 	free(p->exec);
 	loop_defer_free(p);
+}
+
+/* Whether all that was written into the pipe is still there. */
+static bool is_unread(const struct process *p)
+{
+	int fd = p->in.fd >= 0 ? p->in.fd : p->unread_fd, n;
+
+	if (fd < 0)
+		return p->input_unread;
+	return ioctl(fd, FIONREAD, &n) == 0 && (uint64_t)n == p->input_taken;
 }
 
 static void input_lost(struct process *p)
 {
 	p->input_broken = true;
 	p->input_closed = true;
+	p->input_unread = is_unread(p);
 	buf_clear(&p->input);
+	source_close(&p->in);
+}
+
+/* All input is in the pipe. Its other end lets the agent ask what is left there. */
+static void end_input(struct process *p)
+{
+	char path[32];
+
+	if (p->in.fd < 0)
+		return;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", p->in.fd); /* fits */
+	p->unread_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	source_close(&p->in);
 }
 
@@ -137,7 +164,7 @@ struct process *process_new(void)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
-	p->out.fd = p->err.fd = p->in.fd = -1;
+	p->out.fd = p->err.fd = p->in.fd = p->unread_fd = -1;
 	buf_init(&p->input, PROCESS_INPUT_MAX);
 	return p;
 }
@@ -203,7 +230,7 @@ static void write_input(struct process *p)
 	}
 	if (!buf_len(&p->input)) {
 		if (p->input_closed)
-			source_close(&p->in);
+			end_input(p);
 		if (p->input.capacity > 4096)
 			buf_done(&p->input);
 	}
@@ -241,7 +268,7 @@ void process_close_input(struct process *p)
 {
 	p->input_closed = true;
 	if (!buf_len(&p->input))
-		source_close(&p->in);
+		end_input(p);
 }
 
 static void in_ready(struct source *s, uint32_t events)
@@ -446,6 +473,8 @@ bool process_reaped(pid_t pid, int status, const struct rusage *u)
 	p->flags |= AGENT_PROCESS_EXITED;
 	if (WIFSIGNALED(status))
 		p->exit.flags = AGENT_EXIT_SIGNALED | (WCOREDUMP(status) ? AGENT_EXIT_CORE : 0);
+	if (is_unread(p))
+		p->exit.flags |= AGENT_EXIT_UNREAD;
 	if (p->timed_out)
 		p->exit.flags |= AGENT_EXIT_TIMED_OUT;
 	p->exit.status = (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

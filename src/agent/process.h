@@ -21,6 +21,7 @@ struct process {
 	struct source out; /* stdout, or the PTY's master */
 	struct source err;
 	struct source in; /* stdin pipe; unused with a PTY */
+	int unread_fd;	  /* the pipe once `in` is closed, to ask what is left in it; or -1 */
 	struct timer deadline, grace;
 	struct process *next, **link;	   /* youngest first */
 	struct conn *attached;		   /* linked by conn->next_attached */
@@ -35,6 +36,7 @@ struct process {
 	uint32_t flags;	   /* enum agent_process_flag */
 	bool input_closed; /* accepts no more input; the pipe closes once `input` is written */
 	bool input_broken; /* bytes still in `input` were lost */
+	bool input_unread; /* so far nothing of the pipe was read; set when `in` is closed */
 	bool brief;	   /* do not wait for others that hold its output open */
 	bool timed_out;
 	uint8_t graces;		/* how often the end has waited for clients that are slow */

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "proto/json_text.h"
 
-enum { STATUS_SIGNAL = 128, SIGNAL_KILL = 9 };
+enum { STATUS_SIGNAL = 128, SIGNAL_KILL = 9, HOW_MAX = 128 };
 
 static const struct {
 	const char *name;
@@ -21,6 +21,7 @@ static const struct {
 	[INVOCATION_NO_ANSWER] = {"no_answer", 502},
 	[INVOCATION_NETWORK_DENIED] = {"network_denied", 424},
 	[INVOCATION_NOT_STARTED] = {"not_started", 500},
+	[INVOCATION_CRASHED_AT_START] = {"crashed_at_start", 500},
 	[INVOCATION_SANDBOX_ENDED] = {"sandbox_ended", 502},
 	[INVOCATION_NO_SANDBOX] = {"no_sandbox", 503},
 	[INVOCATION_BUSY] = {"busy", 429},
@@ -81,27 +82,43 @@ static bool lacked_memory(const struct outcome_facts *f, bool killed)
 	       says(f, "java.lang.OutOfMemoryError");
 }
 
-static void set_failed(struct outcome *o, const struct agent_exit *exit, bool by_signal)
+/* fmt: what the program did, "ended with status 3". */
+__attribute__((format(printf, 5, 6))) static void set_failure(struct outcome *o,
+	const struct outcome_facts *f, enum invocation_code code, const char *advice,
+	const char *fmt, ...)
 {
-	if (by_signal)
-		outcome_set(o, INVOCATION_FAILED,
-			"the agent's program was ended by signal %u: see the end of its standard "
-			"error",
-			exit->status);
+	char what[HOW_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(what, sizeof(what), fmt, ap); /* fits */
+	va_end(ap);
+	if (f->denied)
+		outcome_set(o, INVOCATION_NETWORK_DENIED,
+			"the agent's program %s after its network denied it %.128s (%.128s): allow "
+			"that host in its network, or do without it",
+			what, f->denied, f->denied_rule);
 	else
-		outcome_set(o, INVOCATION_FAILED,
-			"the agent's program ended with status %u: see the end of its standard "
-			"error",
-			exit->status);
+		outcome_set(o, code, "the agent's program %s: %s", what, advice);
 }
 
-/* how: of the program, "ended with status 3". */
-static void set_denied(struct outcome *o, const struct outcome_facts *f, const char *how)
+static void set_failed(
+	struct outcome *o, const struct agent_exit *exit, const struct outcome_facts *f)
 {
-	outcome_set(o, INVOCATION_NETWORK_DENIED,
-		"the agent's program %s after its network denied it %.128s (%.128s): allow that "
-		"host in its network, or do without it",
-		how, f->denied, f->denied_rule);
+	bool by_signal = exit->flags & AGENT_EXIT_SIGNALED;
+	const char *how = by_signal ? "was ended by signal" : "ended with status";
+
+	if (!by_signal && !f->printed && (exit->status == 126 || exit->status == 127))
+		set_failure(o, f, INVOCATION_NOT_STARTED,
+			"its command is not found or cannot be run; deploy it with another one",
+			"%s %u", how, exit->status);
+	else if (f->before && !f->printed)
+		set_failure(o, f, INVOCATION_CRASHED_AT_START,
+			"repair what the end of its standard error shows, and deploy it again",
+			"%s %u before %s", how, exit->status, f->before);
+	else
+		set_failure(o, f, INVOCATION_FAILED, "see the end of its standard error", "%s %u",
+			how, exit->status);
 }
 
 void outcome_of_exit(
@@ -110,12 +127,11 @@ void outcome_of_exit(
 	bool by_signal = exit->flags & AGENT_EXIT_SIGNALED;
 	bool killed = by_signal ? exit->status == SIGNAL_KILL
 				: exit->status == STATUS_SIGNAL + SIGNAL_KILL;
-	char memory[16], how[48];
+	char memory[16];
 
 	*o = (struct outcome){.status = (int64_t)exit->status + (by_signal ? STATUS_SIGNAL : 0)};
 	if (o->status == 0 && f->printed)
 		return;
-	(void)snprintf(how, sizeof(how), "ended with status %lld", (long long)o->status); /* fits */
 	if (o->status == 0)
 		outcome_set(o, INVOCATION_NO_ANSWER,
 			"the agent's program ended with status 0 but wrote nothing to its standard "
@@ -125,43 +141,23 @@ void outcome_of_exit(
 			"the agent needed more than its %s of memory: deploy it with more "
 			"(--memory)",
 			str_format_bytes(f->memory_bytes, memory));
-	else if (f->denied)
-		set_denied(o, f, how);
-	else if (!f->printed && !by_signal && (exit->status == 126 || exit->status == 127))
-		outcome_set(o, INVOCATION_NOT_STARTED,
-			"the agent's program does not start: its command is not found or cannot be "
-			"run; deploy it with another one");
 	else
-		set_failed(o, exit, by_signal);
+		set_failed(o, exit, f);
 }
 
 void outcome_of_answer(struct outcome *o, unsigned status, const struct outcome_facts *f)
 {
-	char how[48];
-
 	*o = (struct outcome){.status = -1};
-	(void)snprintf(how, sizeof(how), "answered with status %u", status); /* fits */
-	if (f->denied)
-		set_denied(o, f, how);
-	else
-		outcome_set(o, INVOCATION_FAILED,
-			"the agent's program %s: see the end of its standard error, which has this "
-			"answer",
-			how);
+	set_failure(o, f, INVOCATION_FAILED,
+		"see the end of its standard error, which has this answer",
+		"answered with status %u", status);
 }
 
 void outcome_timeout(struct outcome *o, const struct outcome_facts *f)
 {
-	char how[48];
-
 	*o = (struct outcome){.status = -1};
-	(void)snprintf(how, sizeof(how), "did not end within %.3g s",
-		(double)f->timeout_ns / (double)NS_PER_S); /* fits */
-	if (f->denied)
-		set_denied(o, f, how);
-	else
-		outcome_set(o, INVOCATION_TIMEOUT,
-			"the agent %s%s: give it more time (timeout), or find out why its program "
-			"waits",
-			how, f->printed ? "" : " and printed nothing");
+	set_failure(o, f, INVOCATION_TIMEOUT,
+		"give it more time (timeout), or find out why its program waits",
+		"did not end within %.3g s%s", (double)f->timeout_ns / (double)NS_PER_S,
+		f->printed ? "" : " and printed nothing");
 }

@@ -11,17 +11,18 @@
 
 enum invocation_code {
 	INVOCATION_OK,
-	INVOCATION_FAILED,	   /* its exit status is not 0, or a signal ended it */
-	INVOCATION_TIMEOUT,	   /* it ran longer than it may */
-	INVOCATION_OUT_OF_MEMORY,  /* the sandbox had no memory left for it */
-	INVOCATION_NO_ANSWER,	   /* it exited with 0 and printed nothing */
-	INVOCATION_NETWORK_DENIED, /* it failed after a rule had denied a connection */
-	INVOCATION_NOT_STARTED,	   /* its program could not be started */
-	INVOCATION_SANDBOX_ENDED,  /* its sandbox was killed or died */
-	INVOCATION_NO_SANDBOX,	   /* no sandbox could be made */
-	INVOCATION_BUSY,	   /* it waited in the queue too long */
-	INVOCATION_CANCELLED,	   /* its client has gone */
-	INVOCATION_INTERRUPTED,	   /* the daemon ended meanwhile */
+	INVOCATION_FAILED,	     /* its exit status is not 0, or a signal ended it */
+	INVOCATION_TIMEOUT,	     /* it ran longer than it may */
+	INVOCATION_OUT_OF_MEMORY,    /* the sandbox had no memory left for it */
+	INVOCATION_NO_ANSWER,	     /* it exited with 0 and printed nothing */
+	INVOCATION_NETWORK_DENIED,   /* it failed after a rule had denied a connection */
+	INVOCATION_NOT_STARTED,	     /* its program could not be started */
+	INVOCATION_CRASHED_AT_START, /* it failed before it read, printed or listened */
+	INVOCATION_SANDBOX_ENDED,    /* its sandbox was killed or died */
+	INVOCATION_NO_SANDBOX,	     /* no sandbox could be made */
+	INVOCATION_BUSY,	     /* it waited in the queue too long */
+	INVOCATION_CANCELLED,	     /* its client has gone */
+	INVOCATION_INTERRUPTED,	     /* the daemon ended meanwhile */
 	INVOCATION_CODES_,
 };
 
@@ -46,6 +47,8 @@ struct outcome_facts {
 	uint64_t timeout_ns;
 	const char *denied; /* a host that a rule denied, and the rule; NULL: none */
 	const char *denied_rule;
+	const char
+		*before; /* what it had not done when it ended: "it read its input"; NULL: it had */
 };
 
 /* Sets the outcome of a program that ended. */

@@ -22,6 +22,7 @@ struct program {
 	void *arg;
 	size_t sent; /* of the input */
 	bool input_over;
+	bool started;		/* by start(), and not in a snapshot or by an earlier invocation */
 	struct agent_exit exit; /* while LOOKING */
 	struct buf look;
 };
@@ -48,6 +49,7 @@ static int start(struct program *p, struct error *e)
 	};
 
 	p->state = STARTING;
+	p->started = true;
 	return agent_exec_start(agent_link_conn(p->link), &x, e);
 }
 
@@ -247,6 +249,11 @@ void program_pause(struct program *p)
 void program_resume(struct program *p)
 {
 	agent_link_resume(p->link);
+}
+
+bool program_was_started(const struct program *p)
+{
+	return p->started;
 }
 
 void program_close(struct program *p)

@@ -46,6 +46,8 @@ struct program *program_open(struct instance *i, const struct program_order *o,
 	const struct program_ops *ops, void *arg, struct error *e);
 void program_pause(struct program *p);
 void program_resume(struct program *p);
+/* Whether it was started here, and did not wait already. */
+bool program_was_started(const struct program *p);
 /* Kills the program unless it `stays`, and frees p. NULL is fine. */
 void program_close(struct program *p);
 

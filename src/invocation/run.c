@@ -121,6 +121,18 @@ static void on_output(void *arg, bool errors, const uint8_t *data, size_t n)
 	hear(v, errors || v->order.port, data, n);
 }
 
+/* What a program that ended had not done yet, as far as that is known; or NULL. */
+static const char *not_done(const struct invocation *v, const struct agent_exit *how)
+{
+	bool unread = how->flags & AGENT_EXIT_UNREAD && v->order.input_bytes;
+
+	if (!program_was_started(v->program))
+		return NULL;
+	if (v->order.port)
+		return v->web && web_was_reached(v->web) ? NULL : "it listened on its port";
+	return unread ? "it read its input" : NULL;
+}
+
 static void on_ended(void *arg, const struct agent_exit *how, bool oom)
 {
 	struct invocation *v = arg;
@@ -129,6 +141,7 @@ static void on_ended(void *arg, const struct agent_exit *how, bool oom)
 	struct outcome o;
 
 	f.oom = oom;
+	f.before = not_done(v, how);
 	outcome_of_exit(&o, how, &f);
 	if (v->order.port && (o.code == INVOCATION_OK || o.code == INVOCATION_NO_ANSWER))
 		outcome_set(&o, INVOCATION_NO_ANSWER,
@@ -378,6 +391,7 @@ static bool keeps_sandbox(const struct invocation *v)
 	switch (v->outcome.code) {
 	case INVOCATION_OK:
 	case INVOCATION_FAILED:
+	case INVOCATION_CRASHED_AT_START:
 	case INVOCATION_NO_ANSWER:
 	case INVOCATION_NETWORK_DENIED:
 	case INVOCATION_CANCELLED:

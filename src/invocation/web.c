@@ -25,7 +25,8 @@ struct web {
 	unsigned retry_ms;
 	size_t sent; /* of the body */
 	bool paused;
-	bool over; /* the last callback was made */
+	bool reached; /* something listens, or did */
+	bool over;    /* the last callback was made */
 };
 
 static void on_retry(uv_timer_t *t);
@@ -100,6 +101,13 @@ static void on_eof(struct upstream *u, void *arg)
 	}
 }
 
+static void on_opened(struct upstream *u, void *arg)
+{
+	struct web *w = arg;
+
+	w->reached = true;
+}
+
 static void on_lost(struct upstream *u, enum agent_error_class why, void *arg)
 {
 	struct web *w = arg;
@@ -150,8 +158,11 @@ static int write_head(const struct web *w, struct buf *out)
 
 static void on_retry(uv_timer_t *t)
 {
-	static const struct upstream_ops ops = {
-		.data = on_data, .eof = on_eof, .writable = on_writable, .lost = on_lost};
+	static const struct upstream_ops ops = {.opened = on_opened,
+		.data = on_data,
+		.eof = on_eof,
+		.writable = on_writable,
+		.lost = on_lost};
 	_cleanup_(buf_done) struct buf head = BUF_INIT(HEAD_MAX);
 	struct web *w = t->data;
 	struct instance *i = instance_find(w->fleet, w->sandbox_id);
@@ -199,6 +210,11 @@ struct web *web_open(struct fleet *f, const char *sandbox_id, const struct web_o
 	w->retry.data = w;
 	(void)uv_timer_start(&w->retry, on_retry, 0, 0); /* has a callback */
 	return w;
+}
+
+bool web_was_reached(const struct web *w)
+{
+	return w->reached;
 }
 
 void web_pause(struct web *w)

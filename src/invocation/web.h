@@ -3,6 +3,7 @@
 #ifndef INVOCATION_WEB_H
 #define INVOCATION_WEB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,8 @@ struct web;
 /* Returns NULL when out of memory. Callbacks come in later turns of the loop only. */
 struct web *web_open(struct fleet *f, const char *sandbox_id, const struct web_order *o,
 	const struct web_ops *ops, void *arg);
+/* Whether something has listened. */
+bool web_was_reached(const struct web *w);
 void web_pause(struct web *w);
 void web_resume(struct web *w);
 void web_close(struct web *w); /* NULL is fine */

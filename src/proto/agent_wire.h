@@ -360,6 +360,7 @@ enum agent_exit_flag {
 	AGENT_EXIT_SIGNALED = 0x01, /* status is a signal number; otherwise an exit code */
 	AGENT_EXIT_CORE = 0x02,
 	AGENT_EXIT_TIMED_OUT = 0x04,
+	AGENT_EXIT_UNREAD = 0x08, /* its standard input is a pipe, and nothing of it was read */
 };
 struct agent_exit {
 	uint32_t flags;

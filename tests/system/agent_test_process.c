@@ -117,6 +117,43 @@ static void test_stdin_null(void)
 	outcome_done(&o);
 }
 
+/* Whether an end says that nothing of the input was read. */
+static bool is_unread(struct agent_conn *c, const char *script, unsigned flags, const void *input,
+	size_t n, unsigned status)
+{
+	struct outcome o;
+	bool unread;
+
+	run_command(c,
+		&(struct command){.argv = ARGV("sh", "-c", script),
+			.flags = flags,
+			.input = input,
+			.input_bytes = n},
+		&o);
+	unread = !o.failed && o.exit.status == status && o.exit.flags & AGENT_EXIT_UNREAD;
+	outcome_done(&o);
+	return unread;
+}
+
+static void test_stdin_unread(void)
+{
+	enum { LONG = 300000 }; /* more than a pipe holds */
+	struct agent_conn *c = dial_agent();
+	char *text = calloc(1, LONG);
+
+	CHECK(text);
+	CHECK(is_unread(c, "exit 3", AGENT_EXEC_STDIN, "x", 1, 3));
+	CHECK(is_unread(c, "sleep 0.2; exit 3", AGENT_EXEC_STDIN, "x", 1, 3));
+	CHECK(is_unread(c, "sleep 0.2; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
+	CHECK(is_unread(c, "exec <&-; sleep 0.2; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
+	CHECK(!is_unread(c, "read x; exit 3", AGENT_EXEC_STDIN, "x", 1, 3));
+	CHECK(!is_unread(
+		c, "sleep 0.2; head -c 1 >/dev/null; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
+	CHECK(!is_unread(c, "cat >/dev/null; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
+	CHECK(!is_unread(c, "exit 3", 0, NULL, 0, 3));
+	free(text);
+}
+
 static void test_environment(void)
 {
 	static const char *const sandbox[] = {"A=sandbox", "B=sandbox", "EMPTY="};
@@ -762,7 +799,7 @@ static void test_one_shots(void)
 	CHECK(one_shot(AGENT_SIGNAL_PROCESS, &sig, &class) == 0);
 	collect(c, &o, NULL, 0);
 	outcome_done(&o);
-	CHECK(o.exit.flags == AGENT_EXIT_SIGNALED && o.exit.status == SIGTERM);
+	CHECK((o.exit.flags & AGENT_EXIT_SIGNALED) && o.exit.status == SIGTERM);
 }
 
 static bool is_stopped(uint32_t pid)
@@ -863,7 +900,7 @@ static void test_signal_passes_input(void)
 	CHECK(agent_send_signal(c, SIGTERM, AGENT_SIGNAL_GROUP) == 0);
 	collect(c, &o, NULL, 0);
 	outcome_done(&o);
-	CHECK(o.exit.flags == AGENT_EXIT_SIGNALED && o.exit.status == SIGTERM);
+	CHECK((o.exit.flags & AGENT_EXIT_SIGNALED) && o.exit.status == SIGTERM);
 }
 
 /* The restore path: identity and command in one write. */
@@ -950,6 +987,7 @@ const struct test process_tests[] = {
 	{"signalled", test_signalled},
 	{"1 MiB both ways", test_bytes},
 	{"standard input", test_stdin_null},
+	{"standard input that is not read", test_stdin_unread},
 	{"environment", test_environment},
 	{"clean child", test_clean_child},
 	{"exec errors", test_exec_errors},
