@@ -225,11 +225,12 @@ static json_t *make_spec(struct fleet *f, const struct agent_order *o, const str
 		upload_name(o->key_id, o->upload, file);
 		path = str_printf("%s/uploads/%s", f->home.path, file);
 	}
-	return json_pack("{s:s, s:s, s:I, s:I, s:i, s:I, s:{s:O, s:s*, s:s*, s:s*}}", "build",
+	return json_pack("{s:s, s:s, s:I, s:I, s:i, s:I, s:{s:O, s:s*, s:s*, s:s*, s:s}}", "build",
 		b->id, "template", b->template_id, "cpus", (json_int_t)b->cpus, "memoryMB",
 		(json_int_t)b->memory_mb, "freeMB", 0, "reserveBytes",
 		(json_int_t)f->options.kept.reserve_bytes, "agent", "settings", o->settings,
-		"files", path, "base", o->base, "registry", f->options.build_registry);
+		"files", path, "base", o->base, "registry", f->options.build_registry, "caches",
+		o->key_id);
 }
 
 static int remember(struct fleet *f, const struct agent_order *o, const char *build_id)

@@ -10,15 +10,20 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "build/spec.h"
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
+
+#define PIP                                                                                        \
+	"python -m pip install --cache-dir " SPEC_CACHE_DIR                                        \
+	" --disable-pip-version-check --no-warn-script-location -r "
+#define NPM(verb) "npm " verb " --cache " SPEC_CACHE_DIR " --no-audit --no-fund"
 
 /* Prints a project's dependencies, one per line, because pip can only install whole projects. */
 static const char project_dependencies[] =
 	"python -c 'import tomllib; print(*tomllib.load(open(\"pyproject.toml\", \"rb\"))"
 	".get(\"project\", {}).get(\"dependencies\", []), sep=\"\\n\")' >.requirements "
-	"&& python -m pip install --no-cache-dir --disable-pip-version-check "
-	"--no-warn-script-location -r .requirements";
+	"&& " PIP ".requirements";
 
 struct planner {
 	int dirfd;
@@ -98,9 +103,11 @@ static int add(struct planner *p, json_t *step)
 	return json_array_append_new(p->plan->steps, step) < 0 ? -ENOMEM : 0;
 }
 
-static int run(struct planner *p, const char *command)
+/* cache: the id of one in SPEC_CACHE_DIR, or NULL. */
+static int run(struct planner *p, const char *command, const char *cache)
 {
-	return add(p, json_pack("{s:s, s:[s]}", "type", "RUN", "args", command));
+	return add(
+		p, json_pack("{s:s, s:[s], s:s*}", "type", "RUN", "args", command, "cache", cache));
 }
 
 static int copy(struct planner *p, const char *what)
@@ -112,14 +119,15 @@ static int copy(struct planner *p, const char *what)
 /* A folder of the user's own. */
 static int begin(struct planner *p)
 {
-	int r = run(p, "mkdir -p agent");
+	int r = run(p, "mkdir -p agent", NULL);
 
 	return r < 0 ? r : add(p, json_pack("{s:s, s:[s]}", "type", "WORKDIR", "args", "agent"));
 }
 
 /* Adds steps that copy manifests, install what they name, and copy the rest. Without manifests they
- * copy everything first. command: the default installation; NULL: none. */
-static int install(struct planner *p, const char *const *manifests, const char *command)
+ * copy everything first. command: the default installation, with its cache; NULL: none. */
+static int install(
+	struct planner *p, const char *const *manifests, const char *command, const char *cache)
 {
 	const char *own = json_tree_word(p->plan->settings, "install");
 	bool any = false;
@@ -131,10 +139,10 @@ static int install(struct planner *p, const char *const *manifests, const char *
 			any = true;
 		}
 	if (r == 0 && any && (own || command))
-		r = run(p, own ? own : command);
+		r = run(p, own ? own : command, own ? NULL : cache);
 	if (r == 0)
 		r = copy(p, ".");
-	return r == 0 && !any && own ? run(p, own) : r;
+	return r == 0 && !any && own ? run(p, own, NULL) : r;
 }
 
 static int set_entry(struct planner *p, const char *prefix, const char *what)
@@ -206,11 +214,9 @@ static int plan_node(struct planner *p)
 	p->plan->kind = "node";
 	p->plan->base = "node-20";
 	if (r == 0)
-		r = install(p, manifests,
-			first_of(p, locks) ? "npm ci --no-audit --no-fund"
-					   : "npm install --no-audit --no-fund");
+		r = install(p, manifests, first_of(p, locks) ? NPM("ci") : NPM("install"), "npm");
 	if (r == 0 && json_tree_word(json_object_get(p->package, "scripts"), "build"))
-		r = run(p, "npm run build");
+		r = run(p, "npm run build", NULL);
 	return r < 0 ? r : node_entry(p);
 }
 
@@ -223,11 +229,9 @@ static int plan_python(struct planner *p)
 	p->plan->kind = "python";
 	p->plan->base = "python-3.12";
 	if (has(p, "requirements.txt"))
-		r = install(p, requirements,
-			"python -m pip install --no-cache-dir --disable-pip-version-check "
-			"--no-warn-script-location -r requirements.txt");
+		r = install(p, requirements, PIP "requirements.txt", "pip");
 	else
-		r = install(p, project, project_dependencies);
+		r = install(p, project, project_dependencies, "pip");
 	return r < 0 ? r : find_entry(p, python_programs, "exec python -u ");
 }
 
@@ -236,7 +240,7 @@ static int plan_deno(struct planner *p)
 	static const char *const manifests[] = {
 		"deno.json", "deno.jsonc", "deno.lock", "package.json", ".npmrc", NULL};
 	static const char *const settings[] = {"deno.json", "deno.jsonc", NULL};
-	int r = install(p, manifests, first_of(p, settings) ? "deno install" : NULL);
+	int r = install(p, manifests, first_of(p, settings) ? "deno install" : NULL, NULL);
 
 	p->plan->kind = "deno";
 	p->plan->base = "deno";
@@ -257,7 +261,7 @@ static int plan_docker(struct planner *p)
 static int plan_command(struct planner *p)
 {
 	const char *own = json_tree_word(p->plan->settings, "entry");
-	int r = install(p, nothing, NULL);
+	int r = install(p, nothing, NULL, NULL);
 
 	p->plan->kind = "command";
 	p->plan->base = "base";
@@ -271,7 +275,7 @@ static int plan_command(struct planner *p)
 
 static int plan_template(struct planner *p, const char *base)
 {
-	int r = p->dirfd >= 0 ? install(p, nothing, NULL) : 0;
+	int r = p->dirfd >= 0 ? install(p, nothing, NULL, NULL) : 0;
 
 	p->plan->kind = "template";
 	p->plan->base = base;

@@ -5,7 +5,8 @@
  *	{"settings": proto/agent_settings.h, of the request,
  *	 "files": path of the archive; missing: none,
  *	 "base": NAME of a template that it stands on; missing: a runtime,
- *	 "registry": HOST or HOST/PATH of images without one; may be missing}
+ *	 "registry": HOST or HOST/PATH of images without one; may be missing,
+ *	 "caches": scope of what npm and pip download (cache_mount.h); missing: nothing is kept}
  *
  * The first of these files in the archive's top folder decides: `Dockerfile`; `package.json`;
  * `requirements.txt` or `pyproject.toml`; `deno.json`, `deno.jsonc` or `deno.lock`; a program with

@@ -783,7 +783,8 @@ static void begin_caches(struct builder *b)
 	b->cache_budget = (struct disk_budget){.fd = h->area_fd[HOME_IMAGES],
 		.bytes_max = UINT64_MAX,
 		.reserve_bytes = CACHE_MOUNTS_RESERVE};
-	b->caches = (struct stage_caches){h, b->o->budget ? b->o->budget : &b->cache_budget};
+	b->caches = (struct stage_caches){
+		h, b->o->budget ? b->o->budget : &b->cache_budget, b->o->caches};
 	if (b->o->caches)
 		(void)cache_mounts_trim(h, CACHE_MOUNTS_BYTES_MAX);
 }

@@ -63,10 +63,10 @@ struct builder_options {
 	const struct option_list *mirrors;    /* of registries (oci/mirror.h); NULL: none */
 	bool client;			      /* FROM and client_registry as in base.h */
 	const char *client_registry;
-	const char *scope; /* builds share cached steps only if their scopes are equal; NULL: "" */
-	bool no_triggers;  /* those of bases are left out, as E2B's builder does */
-	bool no_cache;	   /* runs all steps; what they make is kept all the same */
-	bool caches;	   /* of RUN --mount=type=cache are kept: only the operator's */
+	const char *scope;  /* builds share cached steps only if their scopes are equal; NULL: "" */
+	bool no_triggers;   /* those of bases are left out, as E2B's builder does */
+	bool no_cache;	    /* runs all steps; what they make is kept all the same */
+	const char *caches; /* the scope of RUN's caches (cache_mount.h); NULL: they are not kept */
 	struct disk_budget *budget; /* of the host's disk; NULL: none */
 	const struct progress *progress;
 	struct builder_ops ops;

@@ -53,6 +53,7 @@ struct cache_mount {
 	int dirfd, fd, lock_fd;
 	char key[STEP_KEY_BYTES];
 	bool unkept;
+	uint64_t bytes_max;
 	char *text; /* owned: the records */
 	struct item *items;
 	size_t count, last; /* the one that was found last */
@@ -189,7 +190,7 @@ struct files *cache_mount_files(struct cache_mount *c)
 
 struct writing {
 	int fd;
-	uint64_t at;
+	uint64_t at, bytes_max;
 	struct files *from;
 	size_t skip; /* of paths */
 	uint8_t *piece;
@@ -279,9 +280,9 @@ static int put_content(struct writing *w, struct files_entry *f, struct error *e
 
 	while (r == 0 && n == PIECE) {
 		r = w->from->read(w->from, f->path, size, w->piece, PIECE, &n, e);
-		if (r == 0 && w->at + n > CACHE_MOUNT_BYTES_MAX)
+		if (r == 0 && w->at + n > w->bytes_max)
 			r = error_set(e, ERROR_LIMIT, EFBIG, "it has more than %llu bytes",
-				(unsigned long long)CACHE_MOUNT_BYTES_MAX);
+				(unsigned long long)w->bytes_max);
 		if (r == 0)
 			r = put_piece(w, n, e);
 		size += n;
@@ -348,6 +349,7 @@ int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path
 	_cleanup_close_ int fd = openat(c->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	_cleanup_free_ uint8_t *piece = malloc(PIECE);
 	struct writing w = {.fd = fd,
+		.bytes_max = c->bytes_max,
 		.from = from,
 		.skip = *path ? strlen(path) + 1 : 0,
 		.piece = piece,
@@ -418,17 +420,19 @@ static int open_directory(const struct home *h)
 	return fd < 0 ? -errno : fd;
 }
 
-static int make_key(struct cache_mount *c, const char *id, struct error *e)
+static int make_key(struct cache_mount *c, const char *scope, const char *id, struct error *e)
 {
 	struct step_key k;
 
 	step_key_begin(&k, "cache");
 	step_key_text(&k, id);
+	if (*scope)
+		step_key_text(&k, scope);
 	return step_key_end(&k, c->key, e);
 }
 
-int cache_mount_open(const struct home *h, const char *id, enum mount_sharing sharing,
-	struct cache_mount **ret, struct error *e)
+int cache_mount_open(const struct home *h, const char *scope, const char *id,
+	enum mount_sharing sharing, struct cache_mount **ret, struct error *e)
 {
 	struct cache_mount *c = calloc(1, sizeof(*c));
 	int r;
@@ -437,9 +441,10 @@ int cache_mount_open(const struct home *h, const char *id, enum mount_sharing sh
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	c->files = (struct files){cache_stat, cache_list, cache_read, NULL};
 	c->fd = c->lock_fd = -1;
+	c->bytes_max = *scope ? CACHE_MOUNT_CLIENT_BYTES_MAX : CACHE_MOUNT_BYTES_MAX;
 	c->dirfd = open_directory(h);
 	r = c->dirfd < 0 ? error_set_errno(e, ERROR_HOST, -c->dirfd, "the directory %s", directory)
-			 : make_key(c, id, e);
+			 : make_key(c, scope, id, e);
 	if (r == 0)
 		r = take_lock(c, sharing, e);
 	if (r < 0) {

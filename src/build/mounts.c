@@ -267,7 +267,8 @@ static int fill_cache(struct mounts *x, const struct mount *m, struct shown *s, 
 
 	if (cache)
 		return copy_cache(x, m, cache, s->target, e);
-	r = cache_mount_open(x->stage->caches->home, id, m->sharing, &cache, e);
+	r = cache_mount_open(
+		x->stage->caches->home, x->stage->caches->scope, id, m->sharing, &cache, e);
 	if (r < 0)
 		return r;
 	r = copy_cache(x, m, cache, s->target, e);
@@ -415,6 +416,8 @@ int mounts_key(
 	while ((r = next_mount(s, step, &at, &m, e)) > 0) {
 		if (m.type == MOUNT_CACHE)
 			step_key_text(k, s->caches ? "caches" : "no caches");
+		if (m.type == MOUNT_CACHE && s->caches && *s->caches->scope)
+			step_key_text(k, s->caches->scope);
 		if (m.type == MOUNT_BIND || *m.from)
 			r = add_source(s, &m, k, e);
 		if (r < 0)

@@ -27,7 +27,8 @@ int mounts_begin(struct stage *s, const struct dockerfile_step *step, struct mac
 int mounts_end(struct mounts *x, struct error *e);
 
 /* Adds the content of the mounts to a digest, without secrets. Of a cache it adds only whether it
- * is kept. So a build that keeps no caches never shares a step with a build that does. */
+ * is kept, and for whom. So a build that keeps no caches never shares a step with a build that
+ * does, and no step goes from one scope to another. */
 int mounts_key(
 	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e);
 

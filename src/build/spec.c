@@ -124,13 +124,13 @@ static void add_word(struct writer *w, enum dockerfile_kind kind, unsigned numbe
 }
 
 /* A command of a shell, with up to two arguments. */
-static void add_script(struct writer *w, unsigned number, const char *text, const char *script,
-	const char *first, const char *second)
+static struct dockerfile_step *add_script(struct writer *w, unsigned number, const char *text,
+	const char *script, const char *first, const char *second)
 {
 	struct dockerfile_step *step = add_step(w, DOCKERFILE_RUN, number, text, 6);
 
 	if (!step)
-		return;
+		return NULL;
 	step->bare_user = script == user_script ? first : NULL;
 	step->bare_line = script == login_script ? first : NULL;
 	step->exec = true;
@@ -140,6 +140,7 @@ static void add_script(struct writer *w, unsigned number, const char *text, cons
 	step->words.items[3] = "sh";
 	step->words.items[4] = first;
 	step->words.items[5] = second;
+	return step;
 }
 
 static void become(struct writer *w, unsigned number, const char *text, const char *user)
@@ -156,14 +157,37 @@ static const char *arg(const json_t *args, size_t i)
 	return s ? s : "";
 }
 
-/* As another user only for this command. */
-static void add_run(struct writer *w, unsigned number, const char *text, const json_t *args)
+static void set_flag(
+	struct writer *w, struct dockerfile_step *step, const char *name, const char *value)
 {
-	const char *user = arg(args, 1);
+	step->flags[step->flag_count++] = (struct dockerfile_flag){name, quoted(w, value, false)};
+}
+
+/* What a command downloads, which stays out of the image. Any user may write there. */
+static void add_cache(struct writer *w, struct dockerfile_step *step, const char *id)
+{
+	_cleanup_free_ char *value =
+		str_printf("type=cache,mode=0777,target=" SPEC_CACHE_DIR ",id=%s", id);
+
+	step->flags = arena_take(w->arena, sizeof(*step->flags));
+	if (step->flags && value)
+		set_flag(w, step, "mount", value);
+	else
+		w->failed = true;
+}
+
+/* As another user only for this command. */
+static void add_run(struct writer *w, unsigned number, const char *text, const json_t *json)
+{
+	const json_t *args = json_object_get(json, "args");
+	const char *user = arg(args, 1), *cache = json_tree_word(json, "cache");
+	struct dockerfile_step *step;
 
 	if (*user)
 		become(w, number, text, user);
-	add_script(w, number, text, login_script, kept(w, arg(args, 0)), "");
+	step = add_script(w, number, text, login_script, kept(w, arg(args, 0)), "");
+	if (step && cache)
+		add_cache(w, step, cache);
 	if (*user)
 		become(w, number, text, w->user);
 }
@@ -199,12 +223,6 @@ static size_t plain_bytes(const char *source)
 	while (n && source[n - 1] != '/')
 		n--;
 	return n;
-}
-
-static void set_flag(
-	struct writer *w, struct dockerfile_step *step, const char *name, const char *value)
-{
-	step->flags[step->flag_count++] = (struct dockerfile_flag){name, quoted(w, value, false)};
 }
 
 static const char *owner_of(struct writer *w, const char *given)
@@ -275,7 +293,7 @@ static int add_one(struct writer *w, unsigned number, const json_t *step)
 		return malformed(w->e, "a step without type or arguments");
 	write_text(step, text);
 	if (strcmp(type, "RUN") == 0)
-		add_run(w, number, text, args);
+		add_run(w, number, text, step);
 	else if (strcmp(type, "ENV") == 0)
 		add_env(w, number, text, args);
 	else if (strcmp(type, "USER") == 0)

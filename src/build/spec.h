@@ -12,7 +12,8 @@
  *	 "start", "ready": commands, may be missing,
  *	 "trust": PEM of authorities that RUN trusts, may be missing,
  *	 "steps": [{"type", "args", "files": a path of this host,
- *	 	"force": neither it nor a step after it is taken from the cache}],
+ *	 	"force": neither it nor a step after it is taken from the cache,
+ *	 	"cache": of RUN: the id of a cache (cache_mount.h), which is SPEC_CACHE_DIR then}],
  *	 "agent": of a hosted agent (agent_plan.h); its plan adds base and steps}
  *
  * On a template, steps run as the template's user in its directory. On an image, they run as the
@@ -33,6 +34,8 @@
 #include "build/base_snapshot.h"
 #include "dockerfile/dockerfile.h"
 #include "image/home.h"
+
+#define SPEC_CACHE_DIR "/var/cache/mayfly-packages"
 
 enum {
 	SPEC_BYTES_MAX = 4 << 20,

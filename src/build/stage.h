@@ -62,10 +62,11 @@ struct build_secrets;
 struct disk_budget;
 struct home;
 
-/* Where caches of RUN are kept, and how much of the disk they may take. Borrowed. */
+/* Where caches of RUN are kept, for whom, and how much of the disk they may take. Borrowed. */
 struct stage_caches {
 	const struct home *home;
 	struct disk_budget *budget;
+	const char *scope; /* cache_mount.h */
 };
 
 struct stage_ops {

@@ -1,7 +1,7 @@
 /* Builds an image from a Dockerfile with doubles of machines, for test_builder:
  *
  *   builder-tool HOME NAME DIR [--no-cache|--stranger|--client|--scope WORDS|--force LINE|
- *	--budget BYTES|--spec]
+ *	--budget BYTES|--caches SCOPE|--spec]
  *
  * With --spec, DIR/spec.json is a client's build (build/spec.h) on the base that the Dockerfile
  * names.
@@ -117,7 +117,9 @@ int main(int argc, char **argv)
 	o.name = argv[2];
 	o.context_fd = open(argv[3], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	o.no_cache = argc > 4 && strcmp(argv[4], "--no-cache") == 0;
-	o.caches = !(argc > 4 && strcmp(argv[4], "--client") == 0);
+	o.caches = argc > 4 && strcmp(argv[4], "--client") == 0 ? NULL : "";
+	if (argc > 5 && strcmp(argv[4], "--caches") == 0)
+		o.caches = argv[5];
 	if (argc > 4 && strcmp(argv[4], "--stranger") == 0)
 		o.reach = &stranger;
 	if (argc > 5 && strcmp(argv[4], "--secret") == 0) {

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "build/agent_plan.h"
+#include "build/spec.h"
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 
@@ -87,7 +88,13 @@ static void steps_are(struct files *f, const char *wanted)
 	assert_string_equal(text, wanted);
 }
 
-#define BEGIN "RUN mkdir -p agent\nWORKDIR agent\n"
+static const char *cache_of(const struct files *f, size_t step)
+{
+	return json_tree_word(json_array_get(f->plan.steps, step), "cache");
+}
+
+#define NPM_OPTIONS " --cache " SPEC_CACHE_DIR " --no-audit --no-fund\n"
+#define BEGIN	    "RUN mkdir -p agent\nWORKDIR agent\n"
 
 static void test_node(void **state)
 {
@@ -96,13 +103,16 @@ static void test_node(void **state)
 	put(f, "package.json", "{\"main\": \"lib/agent.js\"}");
 	plan(f, "{}", "node", "exec node lib/agent.js");
 	assert_string_equal(f->plan.base, "node-20");
-	steps_are(f, BEGIN "COPY package.json\nRUN npm install --no-audit --no-fund\nCOPY .\n");
+	steps_are(f, BEGIN "COPY package.json\nRUN npm install" NPM_OPTIONS "COPY .\n");
+	assert_string_equal(cache_of(f, 3), "npm");
 	put(f, "package-lock.json", "{}");
 	put(f, "package.json",
 		"{\"main\": \"x\", \"scripts\": {\"start\": \"tsx a.ts\", \"build\": \"tsc\"}}");
 	plan(f, "{}", "node", "PATH=$PWD/node_modules/.bin:$PATH; tsx a.ts");
 	steps_are(f, BEGIN "COPY package.json\nCOPY package-lock.json\n"
-			   "RUN npm ci --no-audit --no-fund\nCOPY .\nRUN npm run build\n");
+			   "RUN npm ci" NPM_OPTIONS "COPY .\nRUN npm run build\n");
+	assert_string_equal(cache_of(f, 4), "npm");
+	assert_null(cache_of(f, 6)); /* it is no installation */
 	/* what a shell would not take as a word is no program */
 	put(f, "package.json", "{\"main\": \"$(reboot).js\"}");
 	assert_true(try_plan(f, "{}") < 0);
@@ -121,9 +131,13 @@ static void test_python(void **state)
 	put(f, "requirements.txt", "x\n");
 	plan(f, "{}", "python", "exec python -u main.py");
 	assert_string_equal(f->plan.base, "python-3.12");
-	steps_are(f, BEGIN "COPY requirements.txt\nRUN python -m pip install --no-cache-dir "
-			   "--disable-pip-version-check --no-warn-script-location -r "
-			   "requirements.txt\nCOPY .\n");
+	steps_are(f, BEGIN
+		"COPY requirements.txt\nRUN python -m pip install --cache-dir " SPEC_CACHE_DIR " "
+		"--disable-pip-version-check --no-warn-script-location -r "
+		"requirements.txt\nCOPY .\n");
+	assert_string_equal(cache_of(f, 3), "pip");
+	plan(f, "{\"settings\": {\"install\": \"make venv\"}}", "python", "exec python -u main.py");
+	assert_null(cache_of(f, 3));
 }
 
 static void test_deno(void **state)

@@ -91,6 +91,20 @@ static void test_force(void **state)
 	spec_done(&s);
 }
 
+/* A step that has a cache. */
+static void test_cache(void **state)
+{
+	struct spec s;
+
+	parse(ON_IMAGE("{\"type\": \"RUN\", \"args\": [\"a\"], \"cache\": \"pip\"}, "
+		       "{\"type\": \"RUN\", \"args\": [\"b\"]}"),
+		&s);
+	means(dockerfile_flag(step_of(&s, 1, 0), "mount"),
+		"type=cache,mode=0777,target=" SPEC_CACHE_DIR ",id=pip");
+	assert_null(dockerfile_flag(step_of(&s, 2, 0), "mount"));
+	spec_done(&s);
+}
+
 static void test_run(void **state)
 {
 	struct spec s;
@@ -275,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_base),
 		cmocka_unit_test(test_run),
 		cmocka_unit_test(test_force),
+		cmocka_unit_test(test_cache),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_copy_twice),

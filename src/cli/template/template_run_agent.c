@@ -79,6 +79,8 @@ int run_agent_unpack(
 	a->registry = json_tree_word(agent, "registry");
 	if (r == 0)
 		r = agent_plan_make(files ? a->fd : -1, agent, &a->plan, e);
+	if (r == 0 && !a->plan.dockerfile)
+		a->caches = json_tree_word(agent, "caches");
 	return r == 0 ? add_plan(&a->plan, s, e) : r;
 }
 

@@ -15,6 +15,7 @@ struct run_agent {
 	bool is; /* a build of an agent */
 	struct agent_plan plan;
 	const char *registry; /* borrowed from the specification, or NULL */
+	const char *caches;   /* likewise; NULL for Dockerfiles, whose RUN says what is kept */
 	int fd;		      /* directory of the unpacked files; -1: not unpacked yet */
 	char *dir, *user;     /* owned: working directory and user of the program */
 	char *trust;	      /* owned: PEM of the authorities that its guest trusts, or NULL */

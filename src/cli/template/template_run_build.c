@@ -343,6 +343,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.client_registry = b->agent.registry,
 		.no_triggers = !b->agent.plan.dockerfile,
 		.no_cache = b->spec.force,
+		.caches = b->agent.caches,
 		.budget = &b->budget,
 		.progress = &b->progress,
 		.scope = b->network.floors.key,
