@@ -6,11 +6,11 @@
 #include "api/api.h"
 #include "api/unplaced.h"
 #include "base/cleanup.h"
-#include "catalog/runtime_builds.h"
+#include "catalog/runtime_words.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 
-enum { AGAIN_S = 10, COMMAND_MAX = 192, WHERE_MAX = RUNTIME_PHASE_MAX + 32 };
+enum { AGAIN_S = 10 };
 
 static const char *const states[] = {
 	[RUNTIME_READY] = "ready",
@@ -20,74 +20,34 @@ static const char *const states[] = {
 	[RUNTIME_FAILED] = "failed",
 };
 
-/* --- words for people --- */
-
-/* " (packages, 40 %)", as far as that is known. */
-static void say_where(const struct runtime_status *s, char out[WHERE_MAX])
-{
-	out[0] = '\0';
-	if (*s->phase && s->percent >= 0)
-		(void)snprintf(out, WHERE_MAX, " (%s, %d %%)", s->phase, s->percent); /* fits */
-	else if (*s->phase)
-		(void)snprintf(out, WHERE_MAX, " (%s)", s->phase); /* fits */
-}
-
-/* What the operator can do. */
-static void say_command(const struct runtime *rt, char out[COMMAND_MAX])
-{
-	(void)snprintf(out, COMMAND_MAX, "`mayfly template build %s%s%s`", rt->template,
-		rt->image ? " --from " : "", rt->image ? rt->image : ""); /* may be cut */
-}
-
-static void say_missing(
-	const struct fleet *f, const struct runtime *rt, char out[ERROR_MESSAGE_MAX])
-{
-	char command[COMMAND_MAX];
-
-	say_command(rt, command);
-	if (runtime_builds_allowed(f))
-		(void)snprintf(out, ERROR_MESSAGE_MAX,
-			"template '%s' not found: it is built when a sandbox asks for it",
-			rt->template); /* fits; so below */
-	else
-		(void)snprintf(out, ERROR_MESSAGE_MAX,
-			"template '%s' not found: the operator of this host makes it with %s, or "
-			"starts `mayfly serve` with --build-runtimes",
-			rt->template, command);
-}
-
 /* --- a creation --- */
 
 static void refuse_failed(
 	struct request *r, const struct runtime *rt, const struct runtime_status *s)
 {
-	char message[ERROR_MESSAGE_MAX];
+	char message[RUNTIME_WORDS_MAX];
 
-	(void)snprintf(message, sizeof(message),
-		"runtime '%s' could not be built: %s. It is tried again in %u s at the earliest",
-		rt->name, s->reason, s->again_s); /* fits */
+	runtime_say_failed(rt, s, message);
 	reply_unavailable(r, s->again_s, false, "runtime_failed", message);
 }
 
 static void refuse_coming(
 	struct request *r, const struct runtime *rt, const struct runtime_status *s)
 {
-	char message[ERROR_MESSAGE_MAX], where[WHERE_MAX];
-	bool waits = s->state == RUNTIME_WAITING;
+	char words[RUNTIME_WORDS_MAX], message[RUNTIME_WORDS_MAX + 32];
 
-	say_where(s, where);
-	(void)snprintf(message, sizeof(message), "runtime '%s' %s%s: try again in %d s", rt->name,
-		waits ? "waits to be built" : "is being built", waits ? "" : where,
-		AGAIN_S); /* fits */
+	runtime_say_coming(rt, s, words);
+	(void)snprintf(
+		message, sizeof(message), "%s: try again in %d s", words, AGAIN_S); /* fits */
 	reply_unavailable(r, AGAIN_S, true, "runtime_building", message);
 }
 
 static void refuse_missing(struct request *r, const struct runtime *rt)
 {
-	char message[ERROR_MESSAGE_MAX];
+	char message[RUNTIME_WORDS_MAX];
 	struct error e = {0};
 
-	say_missing(fleet_of(r), rt, message);
+	runtime_say_missing(fleet_of(r), rt, message);
 	(void)error_set(&e, ERROR_NOT_FOUND, ENOENT, "%s", message); /* it is what counts */
 	api_reply_unplaced(r, &e);
 }
@@ -128,7 +88,7 @@ bool api_runtime_take(struct request *r, const json_t *name, char ret[STORE_NAME
 
 static json_t *runtime_json(struct fleet *f, const struct runtime *rt)
 {
-	char missing[ERROR_MESSAGE_MAX];
+	char missing[RUNTIME_WORDS_MAX];
 	const char *message = NULL;
 	struct runtime_status s;
 
@@ -136,7 +96,7 @@ static json_t *runtime_json(struct fleet *f, const struct runtime *rt)
 	if (s.state == RUNTIME_FAILED)
 		message = s.reason;
 	if (s.state == RUNTIME_MISSING) {
-		say_missing(f, rt, missing);
+		runtime_say_missing(f, rt, missing);
 		message = missing;
 	}
 	return json_pack("{s:s, s:s, s:s, s:s?, s:o, s:s?}", "name", rt->name, "template",

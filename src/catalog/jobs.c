@@ -14,6 +14,7 @@
 #include "catalog/build_priority.h"
 #include "catalog/catalog.h"
 #include "catalog/catalog_internal.h"
+#include "catalog/runtime_wait.h"
 #include "catalog/uploads.h"
 #include "fleet/instance.h"
 #include "fleet/places.h"
@@ -43,6 +44,7 @@ struct build_job {
 	char base[STORE_NAME_MAX + 1]; /* the directory of the template that it is on, or "" */
 	json_t *files;		       /* paths of uploads that it holds, owned */
 	bool running, cancelled, watched;
+	bool placed;	   /* it has a place on the host */
 	json_t *said;	   /* owned, or NULL */
 	char *answer;	   /* owned: to what it said, or NULL */
 	bool tried;	   /* to find a place */
@@ -51,9 +53,11 @@ struct build_job {
 	uv_process_t process;
 	uv_pipe_t in, out;
 	uv_timer_t limit;
-	uv_write_t write, answer_write;
-	unsigned handles; /* that are not closed */
-	char *line;	  /* of BUILD_JOB_LINE_MAX */
+	uv_write_t write, answer_write, need_write;
+	struct runtime_wait need; /* of the template that it stands on */
+	char *need_answer;	  /* owned, or NULL */
+	unsigned handles;	  /* that are not closed */
+	char *line;		  /* of BUILD_JOB_LINE_MAX */
 	size_t line_bytes;
 	bool line_is_cut, exited, finished;
 	unsigned tries; /* to remove its control group */
@@ -62,6 +66,7 @@ struct build_job {
 };
 
 static void turn(struct catalog *c);
+static void on_place(uv_timer_t *t);
 
 /* --- the end of a job --- */
 
@@ -121,8 +126,29 @@ static void job_free(struct build_job *j)
 	wipe_spec(j);
 	json_decref(j->said);
 	free(j->answer);
+	free(j->need_answer);
 	free(j->line);
 	free(j);
+}
+
+static void leave_place(struct build_job *j)
+{
+	if (j->placed)
+		quota_release(&j->catalog->fleet->quota, &j->sizes);
+	j->placed = false;
+}
+
+/* VMs of the pool make room for a build when it first asks, but not at each further attempt. */
+static bool take_place(struct build_job *j)
+{
+	struct fleet *f = j->catalog->fleet;
+	bool first = !j->tried;
+
+	j->tried = true;
+	if (!j->placed)
+		j->placed = (first ? places_take_host(f, &j->sizes, 1, NULL)
+				   : quota_reserve(&f->quota, &f->dirs, &j->sizes, 1, NULL)) == 0;
+	return j->placed;
 }
 
 static void on_closed(uv_handle_t *h)
@@ -132,7 +158,7 @@ static void on_closed(uv_handle_t *h)
 
 	if (--j->handles)
 		return;
-	quota_release(&c->fleet->quota, &j->sizes);
+	leave_place(j);
 	job_free(j);
 	if (!c->stopping)
 		turn(c);
@@ -265,6 +291,7 @@ static void check_end(struct build_job *j)
 	on_end_group(&j->limit);
 	finish(j);
 	close_handle(&j->process);
+	close_handle(&j->need.timer);
 	close_handle(&j->in);
 }
 
@@ -296,18 +323,23 @@ static void on_exit_of(uv_process_t *p, int64_t status, int signal)
 
 /* --- what it says --- */
 
+static void say(struct build_job *j, unsigned level, const char *step, const char *text)
+{
+	const struct store_build_log l = {
+		.at_ns = clock_realtime_ns(), .level = level, .step = step, .message = text};
+	struct error e = {0};
+
+	if (*text && store_build_log(j->catalog->fleet->store, j->build_id, &l, &e) < 0 &&
+		e.code != ERROR_NOT_FOUND)
+		log_debug("cannot keep an entry of a build's log: %s", e.message);
+}
+
 static void take_log(struct build_job *j, const json_t *log)
 {
 	json_int_t level = json_integer_value(json_object_get(log, "level"));
-	const struct store_build_log l = {.at_ns = clock_realtime_ns(),
-		.level = level >= 0 && level <= 3 ? (unsigned)level : 1,
-		.step = json_tree_text(log, "step"),
-		.message = json_tree_text(log, "message")};
-	struct error e = {0};
 
-	if (*l.message && store_build_log(j->catalog->fleet->store, j->build_id, &l, &e) < 0 &&
-		e.code != ERROR_NOT_FOUND)
-		log_debug("cannot keep an entry of a build's log: %s", e.message);
+	say(j, level >= 0 && level <= 3 ? (unsigned)level : 1, json_tree_text(log, "step"),
+		json_tree_text(log, "message"));
 }
 
 static void on_answered(uv_write_t *w, int status)
@@ -356,6 +388,97 @@ static void take_said(struct build_job *j, json_t *said)
 		kill_job(j);
 }
 
+/* --- the template that it stands on --- */
+
+static void on_need_answered(uv_write_t *w, int status)
+{
+	struct build_job *j = w->data;
+
+	free(TAKE_PTR(j->need_answer));
+	if (status < 0)
+		kill_job(j);
+}
+
+/* Takes the answer. */
+static void answer_need(struct build_job *j, json_t *answer)
+{
+	_cleanup_free_ char *text = json_dumps(answer, JSON_COMPACT);
+	uv_buf_t line;
+
+	json_decref(answer);
+	j->need_answer = text ? str_printf("%s\n", text) : NULL;
+	if (!j->need_answer) {
+		set_reason(j, "base", "out of memory");
+		kill_job(j);
+		return;
+	}
+	(void)uv_timer_start(&j->limit, on_limit, BUILD_JOB_S * 1000, 0); /* cannot fail */
+	line = uv_buf_init(j->need_answer, (unsigned)strlen(j->need_answer));
+	if (uv_write(&j->need_write, (uv_stream_t *)&j->in, &line, 1, on_need_answered) < 0)
+		kill_job(j);
+}
+
+/* The wait is over: it needs a place again. */
+static void go_on(struct build_job *j)
+{
+	if (take_place(j))
+		answer_need(j, json_pack("{s:s}", "template", j->need.runtime.template));
+	else
+		(void)uv_timer_start(&j->need.timer, on_place, RETRY_MS, 0); /* cannot fail */
+}
+
+static void on_place(uv_timer_t *t)
+{
+	go_on(t->data);
+}
+
+static void on_need_said(void *arg, const char *text)
+{
+	struct build_job *j = arg;
+
+	leave_place(j);
+	j->tried = false;
+	say(j, 1, "base", text);
+}
+
+static void on_need_over(void *arg, const char *reason)
+{
+	if (reason)
+		answer_need(arg, json_pack("{s:s}", "failed", reason));
+	else
+		go_on(arg);
+}
+
+/* False: it is the template of no runtime. */
+static bool find_runtime(const struct fleet *f, const json_t *need, struct runtime *ret)
+{
+	const char *name = json_tree_word(need, "runtime"),
+		   *template = json_tree_text(need, "template");
+
+	if (name)
+		return runtimes_find(f->options.runtimes, name, ret);
+	for (unsigned i = 0; runtimes_get(f->options.runtimes, i, ret); i++)
+		if (strcmp(ret->template, template) == 0)
+			return true;
+	return false;
+}
+
+/* It waits for the answer. */
+static void take_need(struct build_job *j, const json_t *need)
+{
+	static const struct runtime_wait_ops ops = {.said = on_need_said, .over = on_need_over};
+
+	if (!j->watched || j->need_answer || uv_is_active((uv_handle_t *)&j->need.timer))
+		return;
+	j->need.fleet = j->catalog->fleet;
+	j->need.ops = &ops;
+	j->need.arg = j;
+	if (find_runtime(j->catalog->fleet, need, &j->need.runtime))
+		runtime_wait_begin(&j->need);
+	else
+		answer_need(j, json_object());
+}
+
 /* Adds it to what was said. Its text is a guest's in part, so a long one is cut. */
 static void take_cold(struct build_job *j, const json_t *cold)
 {
@@ -380,6 +503,9 @@ static void take_line(struct build_job *j, const char *text, size_t n)
 	value = json_object_get(root, "agent");
 	if (value)
 		take_said(j, value);
+	value = json_object_get(root, "need");
+	if (value)
+		take_need(j, value);
 	value = json_object_get(root, "end");
 	if (value) {
 		j->finished = true;
@@ -538,9 +664,10 @@ static void init_handles(struct build_job *j)
 	(void)uv_pipe_init(loop, &j->in, 0); /* none of these can fail */
 	(void)uv_pipe_init(loop, &j->out, 0);
 	(void)uv_timer_init(loop, &j->limit);
+	(void)uv_timer_init(loop, &j->need.timer);
 	j->in.data = j->out.data = j->limit.data = j->process.data = j->write.data = j;
-	j->answer_write.data = j;
-	j->handles = 4;
+	j->answer_write.data = j->need_write.data = j->need.timer.data = j;
+	j->handles = 5;
 }
 
 static int tell(struct build_job *j, struct error *e)
@@ -633,17 +760,6 @@ static bool is_first_of_key(const struct catalog *c, const struct build_job *j)
 static void on_retry(uv_timer_t *t)
 {
 	turn(t->data);
-}
-
-/* VMs of the pool make room for a build when it first asks, but not at each further attempt. */
-static bool take_place(struct build_job *j)
-{
-	struct fleet *f = j->catalog->fleet;
-	bool first = !j->tried;
-
-	j->tried = true;
-	return first ? places_take_host(f, &j->sizes, 1, NULL) == 0
-		     : quota_reserve(&f->quota, &f->dirs, &j->sizes, 1, NULL) == 0;
 }
 
 static bool waited_too_long(struct build_job *j)

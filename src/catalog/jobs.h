@@ -18,9 +18,15 @@
  *							"cold": why no program waits in it
  *	{"failed": {"step": "2", "message": "..."}}	it is not
  *	{"agent": {...}}				what it is, of a hosted agent
+ *	{"need": {"runtime": NAME}}			it stands on a runtime's template, or
+ *	{"need": {"template": NAME}}			on the operator's template of that name
  *
  * The specification is one line. The build of a hosted agent reads one more line after it has sent
- * "agent": what its snapshot needs (agents/warm.h).
+ * "agent": what its snapshot needs (agents/warm.h). So it does after each "need", which comes
+ * before: {"template": NAME}, the template of the runtime, which is there now; {"failed": TEXT};
+ * or {} for a template that is no runtime's. A template that is missing is built first if the
+ * operator allows that (runtime_wait.h). Meanwhile the build has no place on the host: what it
+ * waits for may need that.
  *
  * All functions belong to the loop's thread. */
 #ifndef CATALOG_JOBS_H

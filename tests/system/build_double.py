@@ -14,6 +14,7 @@ for the start command.
     child           starts a process, whose last argument is the build's id, and which ends with this one
     spec FILE       writes what it was told there
     cold TEXT       no program waits in the snapshot, and why
+    need KIND NAME  waits for the template of that runtime (KIND runtime) or of that name (KIND template)
     native          an agent whose version native guests can run: as root, in no directory of its own
 
 The ready command `hold PHASE FILE` stops it before it makes the image (image), between image and template (half), when the
@@ -82,6 +83,13 @@ def obey(spec, word, rest):
     elif word == "cold":
         cold["cold"] = rest
         log(f"not warm: {rest}", level=2)
+    elif word == "need":
+        say(need=dict([rest.split(" ", 1)]))
+        answer = json.loads(sys.stdin.readline())
+        if "failed" in answer:
+            say(failed={"step": "base", "message": answer["failed"]})
+            sys.exit(1)
+        log(f"stands on {answer.get('template')}")
     elif word == "spec":
         with open(rest, "w") as f:
             json.dump({**spec, "argv": sys.argv[1:]}, f)
@@ -94,6 +102,8 @@ def hold(phase):
         obey(spec, "wait", holds[1])
 
 
+if sys.argv[2] == "build":  # of a runtime's template
+    os.execv(os.path.join(os.path.dirname(os.path.abspath(__file__)), "runtime_double.py"), sys.argv)
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with the daemon, as the real one
 spec = json.loads(sys.stdin.readline())
 holds = spec.get("ready", "").split()[1:] if spec.get("ready", "").startswith("hold ") else []

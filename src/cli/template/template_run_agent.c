@@ -15,6 +15,7 @@
 #include "cli/template/template_files.h"
 #include "dockerfile/dockerfile.h"
 #include "image/image.h"
+#include "image/template.h"
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 
@@ -62,10 +63,7 @@ static int add_plan(const struct agent_plan *p, struct spec *s, struct error *e)
 		dockerfile_done(&s->file);
 		return dockerfile_parse(p->dockerfile, p->dockerfile_bytes, &s->file, e);
 	}
-	if (json_object_set_new(s->root, "base", json_pack("{s:s}", "template", p->base)) < 0 ||
-		json_object_set(s->root, "steps", p->steps) < 0)
-		return no_memory(e);
-	return 0;
+	return json_object_set(s->root, "steps", p->steps) < 0 ? no_memory(e) : 0;
 }
 
 int run_agent_unpack(
@@ -82,6 +80,48 @@ int run_agent_unpack(
 	if (r == 0 && !a->plan.dockerfile)
 		a->caches = json_tree_word(agent, "caches");
 	return r == 0 ? add_plan(&a->plan, s, e) : r;
+}
+
+/* --- what it stands on --- */
+
+/* Whether FROM may name a template of the operator that is not there. The daemon knows. */
+static bool may_be_missing(const struct home *home, const struct dockerfile *d, size_t stage)
+{
+	const char *base = d->stages[stage].base;
+	int fd;
+
+	for (size_t i = 0; i < stage; i++)
+		if (strcmp(d->stages[i].name, base) == 0)
+			return false;
+	if (!str_is_name(base))
+		return false;
+	fd = template_open(home, base, NULL);
+	if (fd >= 0)
+		(void)close(fd); /* a directory */
+	return fd < 0;
+}
+
+int run_agent_needs(const struct run_agent *a, struct spec *s, const struct home *home,
+	run_agent_need_fn need, void *opaque, struct error *e)
+{
+	const char *given = json_tree_word(json_object_get(s->root, "agent"), "base");
+	_cleanup_free_ char *base = NULL;
+	int r = 0;
+
+	for (size_t i = 0; a->plan.dockerfile && i < s->file.stage_count && r == 0; i++) {
+		_cleanup_free_ char *name = NULL;
+
+		if (may_be_missing(home, &s->file, i))
+			r = need(opaque, false, s->file.stages[i].base, &name, e);
+	}
+	if (r < 0 || a->plan.dockerfile)
+		return r;
+	if (!given)
+		r = need(opaque, true, a->plan.base, &base, e);
+	if (r == 0 && json_object_set_new(s->root, "base",
+			      json_pack("{s:s}", "template", given ? given : base)) < 0)
+		return no_memory(e);
+	return r;
 }
 
 int run_agent_ignore(const struct run_agent *a, struct ignore *ret, struct error *e)

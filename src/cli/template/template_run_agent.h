@@ -21,9 +21,20 @@ struct run_agent {
 	char *trust;	      /* owned: PEM of the authorities that its guest trusts, or NULL */
 };
 
-/* Unpacks the files into `agent` of dirfd, finds out what they are, and adds the plan to s. */
+/* Unpacks the files into `agent` of dirfd, finds out what they are, and adds the plan to s, but for
+ * what it stands on (run_agent_needs). */
 int run_agent_unpack(struct run_agent *a, struct spec *s, int dirfd, struct disk_budget *budget,
 	struct error *e);
+
+/* Waits for a template that a build stands on: that of a runtime, or the operator's of this name,
+ * if a runtime has it. *ret is malloc'ed: the template's name. */
+typedef int (*run_agent_need_fn)(
+	void *opaque, bool runtime, const char *name, char **ret, struct error *e);
+
+/* Calls `need` for the plan's runtime, whose template becomes the base of s, or for what FROM names
+ * in a Dockerfile if it may be a template that is not there. */
+int run_agent_needs(const struct run_agent *a, struct spec *s, const struct home *home,
+	run_agent_need_fn need, void *opaque, struct error *e);
 
 /* Makes the list of ignored files: `.dockerignore`, and for kinds other than docker also files that
  * no build wants. */

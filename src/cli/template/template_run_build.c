@@ -231,16 +231,46 @@ static int read_spec(struct run_build *b, struct error *e)
 	return r;
 }
 
-/* Says what the agent is, and takes the answer into its image. */
-static int ask_daemon(struct run_build *b, struct error *e)
+/* Asks the daemon, which answers with a line. NULL: it misses what it should answer. *ret is
+ * malloc'ed. */
+static int ask_daemon(json_t *message, char **ret, struct error *e)
 {
-	_cleanup_free_ char *text = NULL;
 	size_t size = 0;
 
-	say(run_agent_json(&b->agent)); /* NULL: the daemon misses it, and answers nothing */
-	if (getline(&text, &size, stdin) <= 0)
-		return error_set(e, ERROR_HOST, EPIPE, "the daemon gave no answer");
-	return run_agent_take_answer(&b->agent, &b->home, b->spec.build, text, e);
+	*ret = NULL;
+	say(message);
+	return getline(ret, &size, stdin) > 0
+		       ? 0
+		       : error_set(e, ERROR_HOST, EPIPE, "the daemon gave no answer");
+}
+
+/* Says what the agent is, and takes the answer into its image. */
+static int describe_agent(struct run_build *b, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	int r = ask_daemon(run_agent_json(&b->agent), &text, e);
+
+	return r < 0 ? r : run_agent_take_answer(&b->agent, &b->home, b->spec.build, text, e);
+}
+
+/* Waits for the template of a runtime, or for another one that may be a runtime's. */
+static int need(void *opaque, bool runtime, const char *name, char **ret, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *answer;
+	int r = ask_daemon(
+		json_pack("{s:{s:s}}", "need", runtime ? "runtime" : "template", name), &text, e);
+
+	if (r < 0)
+		return r;
+	answer = json_tree_stored(text);
+	*ret = strdup(json_tree_text(answer, "template"));
+	if (json_tree_word(answer, "failed"))
+		r = error_set(e, ERROR_NOT_FOUND, ENOENT, "%s", json_tree_word(answer, "failed"));
+	else if (!*ret)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	json_decref(answer);
+	return r;
 }
 
 /* Reads the limits for the network of RUN (catalog/jobs.h). Without them there is no network. */
@@ -291,6 +321,8 @@ static int unpack_files(struct run_build *b, struct error *e)
 
 	if (r == 0 && json_object_get(b->spec.root, "agent"))
 		r = run_agent_unpack(&b->agent, &b->spec, b->files.fd, &b->budget, e);
+	if (r == 0 && b->agent.is)
+		r = run_agent_needs(&b->agent, &b->spec, &b->home, need, b, e);
 	if (r == 0 && !b->agent.plan.dockerfile)
 		r = spec_make_steps(&b->home, &b->spec, e);
 	for (size_t i = 0; i < b->spec.step_count && r == 0; i++) {
@@ -404,7 +436,7 @@ static int build(struct run_build *b, struct error *e)
 	if (r == 0 && b->agent.is)
 		r = run_agent_take_config(&b->agent, &b->home, b->spec.build, e);
 	if (r == 0 && b->agent.is)
-		r = ask_daemon(b, e);
+		r = describe_agent(b, e);
 	if (r == 0)
 		r = make_template(b, e);
 	return r == 0 ? say_end(b, e) : r;
