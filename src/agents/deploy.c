@@ -41,6 +41,15 @@ static int check_size(const json_t *settings, const char *name, uint32_t wanted,
 		strcmp(name, "cpus") == 0 ? "" : " MB");
 }
 
+static int check_timeout(
+	const json_t *settings, uint32_t wanted_s, uint64_t max_ns, struct error *e)
+{
+	if (!json_object_get(settings, "timeout") || !max_ns || wanted_s * NS_PER_S <= max_ns)
+		return 0;
+	return error_set(e, ERROR_LIMIT, ERANGE, "timeout must be at most %llu s for this key",
+		(unsigned long long)(max_ns / NS_PER_S));
+}
+
 /* Defaults that a key may not have are made smaller. */
 static int take_sizes(struct fleet *f, const char *key_id, const json_t *settings,
 	struct agent_sizes *ret, struct error *e)
@@ -56,14 +65,17 @@ static int take_sizes(struct fleet *f, const char *key_id, const json_t *setting
 	if (check_size(settings, "cpus", s.cpus, 1, max.cpus, e) < 0 ||
 		check_size(settings, "memory", s.memory_mb, SANDBOX_MEMORY_MB_MIN,
 			max.memory_bytes / MIB, e) < 0 ||
-		check_size(settings, "disk", s.disk_mb, 1, max.disk_bytes / MIB, e) < 0)
+		check_size(settings, "disk", s.disk_mb, 1, max.disk_bytes / MIB, e) < 0 ||
+		check_timeout(settings, s.timeout_s, limits.max_timeout_ns, e) < 0)
 		return -ERANGE;
 	s.cpus = at_most(s.cpus, max.cpus);
 	s.memory_mb = at_most(s.memory_mb, max.memory_bytes / MIB);
 	s.disk_mb = at_most(s.disk_mb, max.disk_bytes / MIB);
 	if (s.cpus > 1 && s.cpus % 2)
 		return error_set(e, ERROR_LIMIT, ERANGE, "cpus must be 1 or an even number");
-	s.memory_mb -= s.memory_mb % 2;
+	if (s.memory_mb % 2 && json_object_get(settings, "memory"))
+		return error_set(e, ERROR_LIMIT, ERANGE, "memory must be an even number of MB");
+	s.memory_mb -= s.memory_mb % 2; /* the key's maximum */
 	*ret = s;
 	return 0;
 }

@@ -121,7 +121,8 @@ static bool has_turn(struct round *r, const struct invocation *v, struct error *
 	if (n < max)
 		return true;
 	*slot(r, FULL_AGENT, v) = v;
-	(void)error_set(e, ERROR_TOO_MANY, EBUSY, "%u invocations of the agent run already", n);
+	(void)error_set(e, ERROR_TOO_MANY, EBUSY, "%u invocation%s of the agent run%s already", n,
+		n == 1 ? "" : "s", n == 1 ? "s" : "");
 	return false;
 }
 

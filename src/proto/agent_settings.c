@@ -45,7 +45,7 @@ static int take_seconds(const json_t *v, uint32_t *ret)
 	else if (json_is_integer(v) && json_integer_value(v) > 0 &&
 		 json_integer_value(v) <= AGENT_SETTING_TIMEOUT_MAX_S)
 		ns = (uint64_t)json_integer_value(v) * NS_PER_S;
-	if (r < 0 || ns < NS_PER_S || ns > AGENT_SETTING_TIMEOUT_MAX_S * NS_PER_S)
+	if (r < 0 || ns < NS_PER_S || ns % NS_PER_S || ns > AGENT_SETTING_TIMEOUT_MAX_S * NS_PER_S)
 		return -EINVAL;
 	*ret = (uint32_t)(ns / NS_PER_S);
 	return 0;
@@ -226,7 +226,7 @@ static int check_member(const char *name, const json_t *v, struct error *e)
 	if (strcmp(name, "timeout") == 0)
 		return take_seconds(v, &n) == 0
 			       ? 0
-			       : invalid(e, name, "seconds, or as \"120s\"; a day at most");
+			       : invalid(e, name, "whole seconds, or as \"120s\"; a day at most");
 	return error_set(e, ERROR_USAGE, EINVAL, "'%.64s' is no setting of an agent", name);
 }
 

@@ -1,4 +1,5 @@
 /* Hosted agents (docs/agents.md): lists, versions with their builds' logs, aliases, removal. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "agents/keep.h"
@@ -204,11 +205,12 @@ static json_t *take_weights(struct request *r, const json_t *body)
 {
 	json_t *weights = json_object_get(body, "weights");
 	int64_t number = 0;
+	int given = api_integer(body, "version", &number);
 	char text[32];
 
-	if (json_is_object(weights))
+	if (json_is_object(weights) && given == -ENOENT)
 		return json_incref(weights);
-	if (api_integer(body, "version", &number) < 0) {
+	if (weights || given < 0) {
 		reply_error(r, 400,
 			"give version, or weights as in {\"weights\": {\"3\": 90, \"4\": 10}}");
 		return NULL;

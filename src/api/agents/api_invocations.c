@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agents/agents.h"
+#include "api/agents/agent_json.h"
 #include "api/api.h"
 #include "api/auth.h"
 #include "base/clock.h"
@@ -159,10 +159,8 @@ void api_agent_invocations(struct request *r)
 	l.limit = f.limit;
 	if (*l.search)
 		f.limit = STORE_INVOCATIONS_SCAN_MAX;
-	if (store_agent_find(fleet_of(r)->store, r->key->id, r->params[0], &agent, &e) < 0) {
-		reply_failure(r, &e);
+	if (!agent_of_path(r, &agent))
 		return;
-	}
 	f.agent_id = agent.id;
 	l.list = json_array();
 	l.last = f.cursor;

@@ -134,6 +134,8 @@ static int make_settings(const struct deploy_options *o, const char *name, const
 			? 0
 			: no_memory(e);
 
+	if (r == 0 && o->timeout_ns % NS_PER_S)
+		r = error_set(e, ERROR_USAGE, EINVAL, "--timeout must be whole seconds");
 	if (r == 0)
 		r = add_env(settings, &o->env, e);
 	if (r == 0)
