@@ -66,6 +66,30 @@ static int add_plan(const struct agent_plan *p, struct spec *s, struct error *e)
 	return json_object_set(s->root, "steps", p->steps) < 0 ? no_memory(e) : 0;
 }
 
+static int take_size(
+	const json_t *settings, const char *name, uint32_t wanted, uint32_t *size, struct error *e)
+{
+	if (!json_object_get(settings, name))
+		return 0;
+	if (wanted > *size)
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"agent.json: %s must be at most %u, for which the host has made room: give "
+			"more in the settings of the request",
+			name, *size);
+	*size = wanted;
+	return 0;
+}
+
+/* What agent.json says goes for the snapshot, too. The daemon has checked the request's sizes, and
+ * made room for them. */
+static int take_sizes(const struct agent_plan *p, struct spec *s, struct error *e)
+{
+	struct agent_sizes z = agent_settings_sizes(p->settings);
+	int r = take_size(p->settings, "cpus", z.cpus, &s->cpus, e);
+
+	return r < 0 ? r : take_size(p->settings, "memory", z.memory_mb, &s->memory_mb, e);
+}
+
 int run_agent_unpack(
 	struct run_agent *a, struct spec *s, int dirfd, struct disk_budget *budget, struct error *e)
 {
@@ -77,6 +101,8 @@ int run_agent_unpack(
 	a->registry = json_tree_word(agent, "registry");
 	if (r == 0)
 		r = agent_plan_make(files ? a->fd : -1, agent, &a->plan, e);
+	if (r == 0)
+		r = take_sizes(&a->plan, s, e);
 	if (r == 0 && !a->plan.dockerfile)
 		a->caches = json_tree_word(agent, "caches");
 	return r == 0 ? add_plan(&a->plan, s, e) : r;
