@@ -346,9 +346,9 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 	}
 	/* without it, a denial of an earlier invocation may be blamed */
 	(void)store_activity_newest(v->all->fleet->store, instance_id(i), &v->activity, NULL);
-	meter_note_cpu(i);
-	v->before = i->meter;
 	run(v, i);
+	meter_note_cpu(i); /* now the program has its prompt: reading /proc takes some time */
+	v->before = i->meter;
 	if (note_run(v, &e) < 0)
 		log_error(
 			"cannot store that an invocation runs: %s invocation=%s", e.message, v->id);

@@ -4,10 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static bool is_absent(const json_t *v)
-{
-	return !v || json_is_null(v);
-}
+#include "proto/json_tree.h"
 
 /* Whether a text of UTF-8 has control characters, U+0080 to U+009F among them. */
 static bool has_controls(const char *s)
@@ -94,11 +91,11 @@ int iam_take(const json_t *iam, json_t **ret, struct error *e)
 	int r;
 
 	*ret = NULL;
-	if (is_absent(iam))
+	if (json_tree_is_absent(iam))
 		return 0;
 	if (!json_is_object(iam))
 		return error_set(e, ERROR_USAGE, EINVAL, "iam must be an object");
-	if (is_absent(tokens))
+	if (json_tree_is_absent(tokens))
 		return 0;
 	r = check_tokens(tokens, e);
 	if (r < 0 || json_object_size(tokens) == 0)

@@ -22,11 +22,6 @@ static int bad(struct error *e, const char *domain, const char *reason)
 
 _Static_assert(NETWORK_RULES_MAX <= NETWORK_HEADERS_MAX, "check_spellings");
 
-static bool is_absent(const json_t *v)
-{
-	return !v || json_is_null(v);
-}
-
 /* --- placeholders: ${e2b.secrets.NAME} and ${e2b.identity.tokens.NAME} --- */
 
 struct secrets {
@@ -140,7 +135,7 @@ static int check_headers(const char *domain, json_t *headers, struct error *e)
 	json_t *value;
 	int r = 0;
 
-	if (is_absent(headers))
+	if (json_tree_is_absent(headers))
 		return 0;
 	if (!json_is_object(headers))
 		return bad(e, domain, "headers must be an object of strings");
@@ -182,7 +177,7 @@ static int check_entries(const char *domain, const json_t *entries, struct error
 	if (check_only(domain, entry, "transform", e) < 0)
 		return -EINVAL;
 	transform = json_object_get(entry, "transform");
-	if (is_absent(transform))
+	if (json_tree_is_absent(transform))
 		return 0;
 	if (!json_is_object(transform))
 		return bad(e, domain, "transform must be an object");
@@ -210,7 +205,7 @@ int network_rules_check(const json_t *rules, struct error *e)
 	json_t *entries;
 	int r;
 
-	if (is_absent(rules))
+	if (json_tree_is_absent(rules))
 		return 0;
 	if (!json_is_object(rules))
 		return error_set(e, ERROR_USAGE, EINVAL, "rules must be an object");
@@ -236,7 +231,7 @@ static int check_text(
 {
 	const json_t *v = json_object_get(object, name);
 
-	if (is_absent(v))
+	if (json_tree_is_absent(v))
 		return 0;
 	if (!json_is_string(v) || json_string_length(v) == 0 || json_string_length(v) > max)
 		return error_set(e, ERROR_USAGE, EINVAL, "%s.%s must be a string of 1 to %zu bytes",
@@ -265,7 +260,7 @@ static int check_tls(const json_t *tls, struct error *e)
 	const json_t *enabled = json_object_get(tls, "enabled");
 	int r;
 
-	if (is_absent(tls))
+	if (json_tree_is_absent(tls))
 		return 0;
 	if (!json_is_object(tls))
 		return error_set(e, ERROR_USAGE, EINVAL, "%s must be an object", path);
@@ -288,7 +283,7 @@ int network_proxy_check(const json_t *proxy, struct error *e)
 	struct network_target t;
 	int r;
 
-	if (is_absent(proxy))
+	if (json_tree_is_absent(proxy))
 		return 0;
 	if (!json_is_object(proxy))
 		return error_set(e, ERROR_USAGE, EINVAL, "%s must be an object", path);

@@ -266,11 +266,14 @@ json_t *json_tree_stored(const char *text)
 	return text ? json_tree_parse(text, strlen(text), 0, &unused) : NULL;
 }
 
+bool json_tree_is_absent(const json_t *v)
+{
+	return !v || json_is_null(v);
+}
+
 bool json_tree_has(const json_t *object, const char *key)
 {
-	const json_t *v = json_object_get(object, key);
-
-	return v && !json_is_null(v);
+	return !json_tree_is_absent(json_object_get(object, key));
 }
 
 const char *json_tree_text(const json_t *object, const char *key)

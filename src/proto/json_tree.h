@@ -33,7 +33,9 @@ json_t *json_tree_parse_said(
 /* The same for a text from our own store, which was checked when it was stored. NULL for NULL. */
 json_t *json_tree_stored(const char *text);
 
-/* Whether there is such a member. null is as if it was not given. */
+/* Whether a member's value is missing. null is as if it was not given. */
+bool json_tree_is_absent(const json_t *v);
+/* Whether there is such a member. */
 bool json_tree_has(const json_t *object, const char *key);
 
 /* A member that is a string, borrowed. If there is none, json_tree_text returns "". json_tree_word

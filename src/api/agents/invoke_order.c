@@ -72,7 +72,7 @@ static bool take_seconds(
 	const json_t *v = json_object_get(body, key);
 	double s = json_number_value(v);
 
-	if (!v || json_is_null(v))
+	if (json_tree_is_absent(v))
 		return true;
 	if (!json_is_number(v) || s < 0.001 || s > max_s) {
 		reply_error(r, 400, "%s must be a number of seconds, at most %.0f", key, max_s);
@@ -106,7 +106,7 @@ static bool take_session(struct request *r, const json_t *body, struct invoke_or
 	const json_t *v = json_object_get(body, "session");
 	const char *s = json_string_value(v);
 
-	if (!v || json_is_null(v))
+	if (json_tree_is_absent(v))
 		return true;
 	if (!s || !*s || json_string_length(v) > STORE_INVOCATION_SESSION_MAX) {
 		reply_error(r, 400, "session must be a text of 1 to %d bytes",
