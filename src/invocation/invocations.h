@@ -97,9 +97,9 @@ int invocation_begin(struct fleet *f, const struct invocation_order *o,
 const char *invocation_id(const struct invocation *v);
 const char *invocation_sandbox(const struct invocation *v); /* "" until it has one */
 void invocation_resume(struct invocation *v);
-/* Ends the sandboxes of the sessions of an agent that was removed. One that an invocation uses ends
- * with that. agent: its name. */
-void invocations_end_sessions(
+/* Of an agent that was removed: ends invocations that wait, and the sandboxes of sessions. What
+ * runs goes on to its end, and the sandbox of its session ends with it. agent: its name. */
+void invocations_end_agent(
 	struct fleet *f, const char *key_id, const char *agent_id, const char *agent);
 /* Ends an invocation that nobody waits for any more. NULL is fine. */
 void invocation_cancel(struct invocation *v);

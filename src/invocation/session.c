@@ -114,7 +114,19 @@ static int note_idle(void *arg, const struct store_sandbox *sb)
 	return 0;
 }
 
-void invocations_end_sessions(
+/* Those that have no sandbox yet. */
+static void end_waiting(struct invocations *all, const char *agent_id)
+{
+	struct outcome o = {.status = -1};
+
+	outcome_set(&o, INVOCATION_NO_SANDBOX,
+		"the agent was removed while the invocation waited for its turn");
+	for (struct invocation *v = all->first; v; v = v->next)
+		if (v->state == INVOCATION_QUEUED && strcmp(v->order.agent_id, agent_id) == 0)
+			invocation_over(v, &o);
+}
+
+void invocations_end_agent(
 	struct fleet *f, const char *key_id, const char *agent_id, const char *agent)
 {
 	const struct store_pair pair = {SESSION_AGENT, agent};
@@ -122,6 +134,7 @@ void invocations_end_sessions(
 	struct error e = {0};
 	int r;
 
+	end_waiting(f->invocations, agent_id);
 	do {
 		struct idle s = {.all = f->invocations, .agent_id = agent_id};
 

@@ -156,7 +156,7 @@ void api_agent_delete(struct request *r)
 		reply_failure(r, &e);
 		return;
 	}
-	invocations_end_sessions(fleet_of(r), a.key_id, a.id, a.name);
+	invocations_end_agent(fleet_of(r), a.key_id, a.id, a.name);
 	reply_empty(r, 204);
 }
 
