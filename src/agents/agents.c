@@ -19,13 +19,15 @@ static int take_name(const char *text, size_t n, struct agent_ref *ret, const ch
 {
 	char name[STORE_CATALOG_NAME_MAX + 1];
 	struct template_ref ref;
+	const char *reason;
 
 	*ret_reason = "the name of an agent has at most 128 characters";
 	if (n >= sizeof(name))
 		return -EINVAL;
 	memcpy(name, text, n);
 	name[n] = '\0';
-	if (template_ref_parse(name, &ref, ret_reason) < 0)
+	*ret_reason = "an agent's name must be of a-z 0-9 _ -";
+	if (template_ref_parse(name, &ref, &reason) < 0)
 		return -EINVAL;
 	*ret_reason = "the name of an agent has no namespace";
 	if (*ref.namespace)

@@ -69,9 +69,8 @@ static int check_range(const struct option_spec *s, const char *text, uint64_t v
 			s->name, text, str_format_bytes(s->min, lo), str_format_bytes(s->max, hi));
 	if (s->type == OPTION_DURATION)
 		return error_set(e, ERROR_LIMIT, ERANGE,
-			"--%s %s: must be between %llu and %llu seconds", s->name, text,
-			(unsigned long long)(s->min / NS_PER_S),
-			(unsigned long long)(s->max / NS_PER_S));
+			"--%s %s: must be between %.12g and %.12g seconds", s->name, text,
+			(double)s->min / (double)NS_PER_S, (double)s->max / (double)NS_PER_S);
 	return error_set(e, ERROR_LIMIT, ERANGE, "--%s %s: must be between %llu and %llu", s->name,
 		text, (unsigned long long)s->min, (unsigned long long)s->max);
 }

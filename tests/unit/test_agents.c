@@ -74,6 +74,8 @@ static void test_words(void **state)
 	struct agent_ref ref;
 	const char *reason;
 
+	assert_int_equal(agent_ref_parse("a b", &ref, &reason), -EINVAL);
+	assert_string_equal(reason, "an agent's name must be of a-z 0-9 _ -");
 	assert_int_equal(agent_ref_parse("Echo", &ref, &reason), 0);
 	assert_string_equal(ref.name, "echo");
 	assert_int_equal(agent_ref_parse("echo:canary", &ref, &reason), 0);

@@ -207,6 +207,7 @@ static void out_of_range(void **state)
 	REFUSE(ERROR_LIMIT, "between 128 MB and 4 GB", "-b", "64M");
 	REFUSE(ERROR_LIMIT, "between 128 MB and 4 GB", "--bytes=5G");
 	REFUSE(ERROR_LIMIT, "3600 seconds", "-d", "2h");
+	REFUSE(ERROR_LIMIT, "between 1e-09 and 3600 seconds", "-d", "0");
 	REFUSE(ERROR_USAGE, "--free", "--free", "99999999999999999999");
 }
 

@@ -227,7 +227,7 @@ static int deploy_directory(
 	if (r == 0)
 		r = pack_directory(dir, ARCHIVE_BYTES_MAX, &p, e);
 	if (r == 0) {
-		fprintf(stderr, "%s: %u files, %s\n", name, p.files,
+		fprintf(stderr, "%s: %u file%s, %s\n", name, p.files, p.files == 1 ? "" : "s",
 			str_format_bytes(p.bytes, size));
 		r = send_archive(target, &p, ret, e);
 	}
