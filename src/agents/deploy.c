@@ -112,6 +112,21 @@ static int take_settings(struct fleet *f, const char *key_id, const json_t *sett
 	return r < 0 ? error_set(e, ERROR_LIMIT, -r, "env or secrets are too long") : 0;
 }
 
+/* What the build does not know: see agents_warm_answer(), and "diskMB", the size of the disk. */
+static int answer(struct fleet *f, const struct store_build *b, const json_t *said, json_t **ret,
+	struct error *e)
+{
+	struct agent_sizes s = {0};
+	int r = take_sizes(f, b->key_id, json_object_get(said, "settings"), &s, e);
+
+	if (r == 0)
+		r = agents_warm_answer(f, b, said, ret, e);
+	if (r < 0 || json_object_set_new(*ret, "diskMB", json_integer(s.disk_mb)) == 0)
+		return r;
+	json_decref(*ret);
+	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+}
+
 /* --- the end of a build --- */
 
 static void forget(struct fleet *f, const char *build_id)
@@ -198,7 +213,7 @@ static void on_ended(struct fleet *f, const char *build_id, const char *step, co
 void agents_watch_builds(struct fleet *f)
 {
 	static const struct build_watch watch = {
-		.said = agents_warm_answer, .ready = on_ready, .ended = on_ended};
+		.said = answer, .ready = on_ready, .ended = on_ended};
 
 	jobs_watch(f, &watch);
 }

@@ -63,6 +63,7 @@ struct booting {
 	struct vmm *vmm;
 	struct agent_conn *agent;
 	uint64_t deadline_ns;
+	uint64_t disk_bytes; /* that the root disk grows to; 0: it has them */
 };
 
 static void pause_ms(unsigned ms)
@@ -113,6 +114,7 @@ static void add_disks(struct booting *b, struct vmm_launch *l, struct paths *p)
 
 	d->base = add_path(p, b->o->template_fd, image_file_name(b->o->kind));
 	if (b->o->kind == IMAGE_EXT4) {
+		d->bytes = b->disk_bytes;
 		add_image_deltas(b, d, p);
 		add_writable(b, d, "disk0", p);
 		return;
@@ -323,12 +325,27 @@ static int start_entry(struct booting *b, const struct progress *p, struct error
 		"the program does not wait for its input");
 }
 
+/* The file system grows to the disk. */
+static int grow(struct booting *b, struct error *e)
+{
+	const struct agent_identity m = {.fields = AGENT_ID_DISK,
+		.disk_bytes = b->disk_bytes,
+		.hostname = "",
+		.machine_id = "",
+		.user = "",
+		.workdir = ""};
+
+	return b->disk_bytes ? agent_identity(b->agent, b->deadline_ns, &m, NULL, e) : 0;
+}
+
 /* Runs the template's commands before its snapshot. */
 static int run_commands(struct booting *b, const struct progress *p, struct error *e)
 {
 	const struct image_config *c = b->o->config;
-	int status = 0, r = 0;
+	int status = 0, r = grow(b, e);
 
+	if (r < 0)
+		return r;
 	live_through_beginning(b);
 	b->deadline_ns = clock_monotonic_ns() + PREPARE_READY_S * NS_PER_S;
 	if (*c->start_command)
@@ -531,12 +548,25 @@ static int begin(struct booting *b, int area_fd, const char *name, struct error 
 	}
 }
 
+static uint64_t bytes_to_grow_to(const struct prepare_options *o)
+{
+	uint64_t wanted = (uint64_t)o->config->disk_mb << 20;
+	struct stat st;
+
+	return o->kind == IMAGE_EXT4 &&
+			       fstatat(o->template_fd, image_file_name(o->kind), &st, 0) == 0 &&
+			       (uint64_t)st.st_size < wanted
+		       ? wanted
+		       : 0;
+}
+
 int prepare_snapshot(const struct prepare_options *o, const struct progress *p, struct error *e)
 {
 	struct booting b = {.o = o,
 		.w = WORKDIR_INIT,
 		.boot_fd = -1,
-		.deadline_ns = clock_monotonic_ns() + PREPARE_BOOT_S * NS_PER_S};
+		.deadline_ns = clock_monotonic_ns() + PREPARE_BOOT_S * NS_PER_S,
+		.disk_bytes = bytes_to_grow_to(o)};
 	char name[TEMPLATE_SNAPSHOT_NAME_MAX];
 	_cleanup_close_ int area_fd = -1;
 	int r = probe_host(e);
@@ -634,6 +664,8 @@ int prepare_template(const struct home *h, const char *name, const struct kernel
 		r = write_text(template_build_fd(&b), PREPARE_TRUST, more->trust, e);
 	if (r == 0 && more->key)
 		r = template_note_key(&b, more->key, e);
+	if (m.kind == IMAGE_EXT4 && more->disk_mb > m.config.disk_mb)
+		m.config.disk_mb = more->disk_mb;
 	if (r == 0)
 		r = build(h, &m, kernel, &b, p, e);
 	if (r == 0 && fill_template(&m, kernel, &t) < 0)

@@ -40,8 +40,10 @@ struct prepare_options {
 	int template_fd;  /* of the template, also while it is being built; borrowed */
 	const char *name; /* for messages */
 	enum image_kind kind;
-	unsigned deltas;		   /* of the image */
-	const struct image_config *config; /* start and ready commands, user, env */
+	unsigned deltas; /* of the image */
+	/* Start and ready commands, user, env. An ext4 image that is smaller than disk_mb grows to
+	 * that before the snapshot. */
+	const struct image_config *config;
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb;
 };
@@ -57,11 +59,12 @@ int prepare_snapshot(const struct prepare_options *o, const struct progress *p, 
 int prepare_kernel(const struct home *h, const char *kernel, const char *modules,
 	const struct progress *p, struct kernel *ret, struct error *e);
 
-/* What a template may have beside its image. All may be NULL. */
+/* What a template may have beside its image. All may be NULL or 0. */
 struct prepare_more {
 	const char *baseline; /* facts as text that limit its CPU; NULL: only this host does */
 	const char *key;      /* what template_reuse finds it by */
 	const char *trust;    /* PEM, for PREPARE_TRUST */
+	uint32_t disk_mb;     /* that the root disk has at least; at most SANDBOX_DISK_MB_MAX */
 };
 
 /* Makes a whole template: boots the image `name` at its own sizes and replaces an older

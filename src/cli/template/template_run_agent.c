@@ -247,6 +247,7 @@ int run_agent_take_answer(struct run_agent *a, const struct home *home, const ch
 	struct image m = {0};
 	int r = image_load(home, name, &m, e);
 
+	a->disk_mb = (uint32_t)json_integer_value(json_object_get(answer, "diskMB"));
 	if (r == 0)
 		r = set_entry(a, &m.config, answer, e);
 	if (r == 0)

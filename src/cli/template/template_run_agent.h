@@ -19,6 +19,7 @@ struct run_agent {
 	int fd;		      /* directory of the unpacked files; -1: not unpacked yet */
 	char *dir, *user;     /* owned: working directory and user of the program */
 	char *trust;	      /* owned: PEM of the authorities that its guest trusts, or NULL */
+	uint32_t disk_mb;     /* that its disk grows to; 0: it stays as it is */
 };
 
 /* Unpacks the files into `agent` of dirfd, finds out what they are, and adds the plan to s, but for
@@ -48,8 +49,8 @@ int run_agent_take_config(
  * memory. */
 json_t *run_agent_json(const struct run_agent *a);
 
-/* Takes the daemon's answer to that (agents/warm.h). Writes into the image what its program is
- * started with before the snapshot (sandbox/entry.h). */
+/* Takes the daemon's answer to that (agents/warm.h), and the size of the disk from it. Writes into
+ * the image what its program is started with before the snapshot (sandbox/entry.h). */
 int run_agent_take_answer(struct run_agent *a, const struct home *home, const char *name,
 	const char *text, struct error *e);
 

@@ -401,7 +401,8 @@ static int make_template(struct run_build *b, struct error *e)
 	(void)snprintf(b->step, sizeof(b->step), "finalize"); /* fits */
 	say_log(b, 1, "[finalize] boot, start and snapshot", 35);
 	r = prepare_template(&b->home, b->spec.build, &b->kernel,
-		&(struct prepare_more){.trust = b->agent.trust}, &b->progress, e);
+		&(struct prepare_more){.trust = b->agent.trust, .disk_mb = b->agent.disk_mb},
+		&b->progress, e);
 	/* the template has its own link to the disk */
 	(void)workdir_remove(b->home.area_fd[HOME_IMAGES], b->spec.build);
 	return r;
