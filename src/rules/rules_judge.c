@@ -297,6 +297,8 @@ static const char *why_apart(const struct rules_verdict *a, const struct rules_v
 		return NULL;
 	if (sets_headers(a) || sets_headers(b))
 		return "a rule's headers are not for all its messages: send them one by one";
+	if (a->action == RULES_ASK && b->action == RULES_ASK) /* a person answers one rule */
+		return "several rules ask about its messages: send them one by one";
 	if (budget_of(a) && budget_of(b))
 		return "its messages have several budgets: send them one by one";
 	return NULL;

@@ -55,6 +55,9 @@ static const char tools[] =
 		     "[{'at':'/path','prefix':'/tmp/'},{'at':'/mode','equals':420}]},"
 		     "{'id':'read','action':'allow','api':'mcp','tools':['read_*','search']}]}";
 
+static const char asks[] = LIST("allow") "{'id':'pay','action':'ask','api':'mcp','tools':'pay_*'},"
+					 "{'id':'rest','action':'ask','api':'mcp'}]}";
+
 static const struct row {
 	const char *policy, *method, *path, *body, *verdict, *rule;
 } rows[] = {
@@ -417,6 +420,10 @@ static const struct row {
 		"pay"},
 	{tools, "POST", MCP, "[" CALL("{'name':'search'}") "," CALL("{'name':'read_it'}") "]",
 		"allow", "read"},
+	{asks, "POST", MCP, "[" CALL("{'name':'pay_a'}") "," CALL("{'name':'pay_b'}") "]", "ask",
+		"pay"},
+	{asks, "POST", MCP, "[" CALL("{'name':'look'}") "," CALL("{'name':'pay_b'}") "]", "deny",
+		"rest"}, /* a person answers one rule */
 	{tools, "POST", MCP, "[]", "deny", "drop"},
 	{tools, "POST", MCP, "{},'x':{}", "deny", "drop"},
 	{tools, "POST", MCP, "'text'", "deny", "drop"},
