@@ -4,6 +4,8 @@
 #include <termios.h>
 #include <time.h>
 
+#include "base/cleanup.h"
+#include "network/approval_question.h"
 #include "proto/json_tree.h"
 
 enum { DEAF_MS = 300, CONTROL_C = 3, CONTROL_D = 4 };
@@ -19,6 +21,7 @@ int question_describe(const json_t *approval, struct buf *line)
 {
 	const char *method = json_tree_text(approval, "method"),
 		   *host = json_tree_text(approval, "host");
+	_cleanup_free_ char *call = approval_call_text(approval);
 	int r = buf_printf(line, "%s%s%s:%lld%s", method, *method ? " " : "",
 		*host ? host : json_tree_text(approval, "address"),
 		(long long)json_integer_value(json_object_get(approval, "port")),
@@ -29,6 +32,8 @@ int question_describe(const json_t *approval, struct buf *line)
 	r = r ? r : put(line, approval, "decidedBy", " decided by ");
 	r = r ? r : put(line, approval, "reason", ": ");
 	r = r ? r : put(line, approval, "budget", " budget ");
+	if (r == 0 && call)
+		r = buf_printf(line, " call %s", call);
 	r = r ? r : put(line, approval, "bodyCoding", " body in ");
 	r = r ? r : put(line, approval, "preview", " body ");
 	if (r == 0 && json_is_true(json_object_get(approval, "partial")))

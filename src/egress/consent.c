@@ -66,6 +66,30 @@ static int put_charge(json_t *object, const struct exchange_charge *charge)
 			   json_pack("{s:b, s:o}", "asks", charge->asks, "budgets", list));
 }
 
+static int put_names(json_t *object, const char *name, const struct exchange_names *names)
+{
+	json_t *list = names->count ? json_array() : NULL;
+
+	for (unsigned i = 0; i < names->count; i++)
+		(void)json_array_append_new(list, json_string(names->names[i])); /* or has less */
+	return list ? json_object_set_new(object, name, list) : 0;
+}
+
+/* Without the digest, a decision for longer would cover more. */
+static int put_call(json_t *object, const struct exchange_call *c)
+{
+	json_t *call = json_pack("{s:s}", "api", c->api);
+	int r = call ? 0 : -1;
+
+	put(call, "model", c->model);
+	r = r ? r : put_names(call, "serverTools", &c->server_tools);
+	r = r ? r : put_names(call, "tools", &c->tools);
+	r = r ? r : put_names(call, "methods", &c->methods);
+	r = r ? r : json_object_set(object, "call", call);
+	json_decref(call);
+	return r ? r : json_object_set_new(object, "callDigest", json_string(c->digest));
+}
+
 static void put_request(json_t *object, const struct exchange_question *q)
 {
 	put(object, "method", q->method);
@@ -87,6 +111,7 @@ static char *write_members(const struct consent_question *q)
 {
 	json_t *object = json_pack("{s:i}", "port", (int)q->port);
 	const struct exchange_charge *charge = q->request ? q->request->charge : NULL;
+	const struct exchange_call *call = q->request ? q->request->call : NULL;
 	char *text = NULL;
 
 	if (object) {
@@ -97,7 +122,8 @@ static char *write_members(const struct consent_question *q)
 		put(object, "scheme", q->scheme);
 		if (q->request)
 			put_request(object, q->request);
-		if (!charge || put_charge(object, charge) == 0)
+		if ((!charge || put_charge(object, charge) == 0) &&
+			(!call || put_call(object, call) == 0))
 			text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
 	}
 	json_decref(object);

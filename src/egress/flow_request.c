@@ -80,6 +80,7 @@ struct exchange_verdict flow_judge_request(void *arg, const struct exchange_requ
 		.rule = v.rule,
 		.reason = v.reason,
 		.answer = v.answer,
+		.asks = v.asks,
 		.body = v.body,
 		.tools = v.tools,
 		.noted = v.noted,

@@ -8,6 +8,7 @@ static void take(struct policy_verdict *all, const struct rules_verdict *v)
 {
 	all->allow = v->action == RULES_ALLOW || v->action == RULES_RESPOND;
 	all->ask = v->action == RULES_ASK;
+	all->asks = all->ask ? v->rule : NULL;
 	all->rule = rules_id(v->rule);
 	all->reason = v->unclear ? v->unclear : (v->rule ? v->rule->reason : NULL);
 	all->answer = v->action == RULES_RESPOND ? v->rule->answer : NULL;

@@ -74,7 +74,8 @@ void policy_free(struct policy *p); /* NULL is fine */
  * that answers, and that over those that allow. Strings are borrowed from the policy. */
 struct policy_verdict {
 	bool allow;
-	bool ask;     /* a person decides; `allow` is false */
+	bool ask;		       /* a person decides; `allow` is false */
+	const struct rules_rule *asks; /* then: the rule that asks; else NULL */
 	bool inspect; /* the flow is allowed, and its requests are judged one by one */
 	unsigned
 		body; /* of a request: its body must be read as this (enum call_api), and decides */

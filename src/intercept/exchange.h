@@ -98,6 +98,7 @@ struct exchange_verdict {
 	const char *rule;		   /* the rule that decided; NULL: none */
 	const char *reason;		   /* of DENY, for the program; NULL: name the rule */
 	const struct rules_answer *answer; /* of ANSWER */
+	const struct rules_rule *asks;	   /* of ASK: the rule that asks, or NULL */
 	unsigned body;			   /* of READ: how to read it (enum call_api) */
 	bool tools;			   /* rules speak of tools of MCP there */
 	/* Of ALLOW and ASK: rules that set headers; of a name, the first of them counts. */
@@ -140,6 +141,22 @@ struct exchange_charged {
 	bool refused;
 };
 
+/* Names; in records of printable ASCII without quotes. EXCHANGE_NAMES_CUT at the end stands for
+ * others. */
+#define EXCHANGE_NAMES_CUT "..."
+struct exchange_names {
+	const char *const *names;
+	unsigned count; /* at most EXCHANGE_NAMES_MAX and that one */
+};
+
+/* What is called, for a person; written by preview.h. Names that are longer than EXCHANGE_NAME_MAX
+ * end with EXCHANGE_NAMES_CUT, too. */
+struct exchange_call {
+	const char *api, *model; /* NULL: no model */
+	struct exchange_names tools, server_tools, methods;
+	const char *digest; /* of what a decision for longer covers (rules/call_asked.h) */
+};
+
 /* A question about a held request. Strings are valid during the call and may be NULL. */
 struct exchange_question {
 	uint64_t id; /* for exchange_decide */
@@ -155,18 +172,12 @@ struct exchange_question {
 	/* Budgets to charge before it goes on; a person is asked only if these say so, or `asks`.
 	 * NULL: none, and a person is. */
 	const struct exchange_charge *charge;
+	const struct exchange_call *call; /* if the rule that asks reads calls; else NULL */
 };
 
 /* A call of an MCP tool. */
 struct exchange_tool {
 	const char *name;
-};
-
-/* Names of printable ASCII without quotes. EXCHANGE_NAMES_CUT at the end stands for others. */
-#define EXCHANGE_NAMES_CUT "..."
-struct exchange_names {
-	const char *const *names;
-	unsigned count; /* at most EXCHANGE_NAMES_MAX and that one */
 };
 
 /* What a record has of a request to a model or an MCP server. Strings are valid during the call. */

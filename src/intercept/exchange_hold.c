@@ -160,6 +160,18 @@ static int write_preview(const struct exchange_request_state *q, bool cut, struc
 		buf_head(&h->seen), h->coding[0] ? 0 : shown(h), cut, q->intercept, out);
 }
 
+/* Nothing if the rule that asks reads no calls. */
+static int write_call(const struct exchange_request_state *q, struct exchange_call_text *text,
+	struct exchange_question *question)
+{
+	const struct call_asked *asked = &q->hold->asked;
+
+	if (!asked->api || (question->charge && !question->charge->asks))
+		return 0;
+	question->call = &text->call;
+	return exchange_call_write(asked, q->intercept, text);
+}
+
 static const char *text_of(const struct buf *b)
 {
 	const char *text = (const char *)buf_head(b);
@@ -179,6 +191,7 @@ static const char *ask(
 		.coding = h->coding[0] ? h->coding : NULL,
 		.body_bytes = body_bytes,
 		.partial = cut};
+	struct exchange_call_text call;
 	const char *why = "out of memory";
 
 	exchange_budget_estimate(q);
@@ -186,7 +199,8 @@ static const char *ask(
 	if (exchange_budget_is_blind(q)) {
 		why = x->callbacks.ask(x->callbacks.arg, &question);
 	} else if (preview_write(h->path, strlen(h->path), false, q->intercept, &path) == 0 &&
-		   write_preview(q, cut, &preview) == 0 && add_digests(h, &question)) {
+		   write_preview(q, cut, &preview) == 0 && add_digests(h, &question) &&
+		   write_call(q, &call, &question) == 0) {
 		question.path = text_of(&path);
 		question.preview = text_of(&preview);
 		why = x->callbacks.ask(x->callbacks.arg, &question);

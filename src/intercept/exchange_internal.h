@@ -8,6 +8,7 @@
 #include "intercept/fields.h"
 #include "intercept/rewrite.h"
 #include "intercept/scrub.h"
+#include "rules/call_asked.h"
 #include "rules/rules.h"
 
 enum { EXCHANGE_REASON_MAX = 200, EXCHANGE_RULE_MAX = 64 };
@@ -36,6 +37,7 @@ struct exchange_hold {
 	/* For a body that is judged. */
 	struct call_reader *reader; /* owned; NULL: it is not judged */
 	const struct call *call;    /* what the body says, once complete */
+	struct call_asked asked;    /* what of it a person is asked about */
 	struct http2_budget *budget;
 	bool wrong;    /* it cannot be judged */
 	bool complete; /* all of its body was there when it was asked about */
@@ -219,6 +221,22 @@ bool exchange_budget_is_blind(const struct exchange_request_state *q);
  * was charged. */
 const struct exchange_charge *exchange_budget_end(
 	struct exchange_request_state *q, const struct exchange_model *model);
+
+/* ---- exchange_call.c ---- */
+
+enum { EXCHANGE_CALL_TEXT = 1280 /* of all names that are shown */ };
+
+struct exchange_call_text {
+	struct exchange_call call; /* its strings are in here, or in what it was made of */
+	const char *tools[EXCHANGE_NAMES_MAX + 1], *server_tools[EXCHANGE_NAMES_MAX + 1],
+		*methods[EXCHANGE_NAMES_MAX + 1];
+	char text[EXCHANGE_CALL_TEXT];
+	size_t used;
+};
+
+/* Writes what a person is shown of a call. Returns 0 or -ENOMEM. */
+int exchange_call_write(
+	const struct call_asked *asked, const struct intercept *i, struct exchange_call_text *ret);
 
 /* ---- exchange_model.c ---- */
 

@@ -115,6 +115,8 @@ int exchange_request_judge(
 	case EXCHANGE_ASK:
 		if (!x->callbacks.ask)
 			return deny_by(q, &v, "asks a person, and there is nobody to ask");
+		if (q->hold && call_asked_make(v.asks, r->call, &q->hold->asked) < 0)
+			return deny(q, 502, "out of memory");
 		return take_set(q, &v) < 0 ? -EINVAL : EXCHANGE_HELD;
 	}
 	return -EINVAL;

@@ -6,13 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "proto/json_text.h"
 #include "proto/json_tree.h"
 #include "proto/timestamp.h"
 
-enum type { TEXT, NUMBER, FLAG };
+enum type { TEXT, NUMBER, FLAG, CALL };
+
+enum { CALL_NAMES_MAX = 17, CALL_NAME_MAX = 64, CALL_LINE_MAX = 8192 };
 
 /* What a member is used for: it is shown to people, or a lasting decision depends on it. Two
  * questions are the same if the whole messages are. */
@@ -32,6 +35,8 @@ static const struct member {
 	{"method", TEXT, 32, SHOWN | TARGET},
 	{"path", TEXT, 1024, SHOWN},
 	{"pathDigest", TEXT, 64, TARGET},
+	{"call", CALL, 0, SHOWN},
+	{"callDigest", TEXT, 64, TARGET},
 	{"preview", TEXT, 2048, SHOWN},
 	{"bodyBytes", NUMBER, (uint64_t)1 << 53, SHOWN},
 	{"bodyCoding", TEXT, 32, SHOWN},
@@ -56,6 +61,8 @@ static bool is_right(const json_t *v, const struct member *m)
 		return json_is_integer(v) && n >= 0 && (uint64_t)n <= m->max;
 	case FLAG:
 		return json_is_true(v);
+	case CALL:
+		return json_is_object(v);
 	}
 	return false;
 }
@@ -67,11 +74,48 @@ static json_t *cut(json_t *v, size_t max)
 	return s ? json_stringn(s, str_cut(s, json_string_length(v), max)) : json_incref(v);
 }
 
+/* What is no text is left out. */
+static json_t *cut_names(const json_t *names)
+{
+	json_t *list = json_array(), *v;
+	size_t i;
+
+	json_array_foreach((json_t *)names, i, v)
+	{
+		if (i < CALL_NAMES_MAX && json_is_string(v))
+			(void)json_array_append_new(
+				list, cut(v, CALL_NAME_MAX)); /* or it has less */
+	}
+	return list;
+}
+
+/* A model, or tools and methods of MCP. */
+static json_t *cut_call(const json_t *call)
+{
+	static const char *const texts[] = {"api", "model"}, *const lists[] = {"serverTools",
+								     "tools", "methods"};
+	json_t *o = json_object(), *v;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(texts); i++)
+		if (json_is_string(v = json_object_get(call, texts[i])))
+			(void)json_object_set_new(
+				o, texts[i], cut(v, CALL_NAME_MAX)); /* likewise */
+	for (unsigned i = 0; i < ARRAY_SIZE(lists); i++)
+		if (json_array_size(v = json_object_get(call, lists[i])) > 0)
+			(void)json_object_set_new(o, lists[i], cut_names(v)); /* likewise */
+	return o;
+}
+
+static json_t *shown(json_t *v, const struct member *m)
+{
+	return m->type == CALL ? cut_call(v) : cut(v, m->max);
+}
+
 static int take_member(json_t *v, const struct member *m, struct forms *f)
 {
 	if (json_object_set(f->same, m->name, v) < 0)
 		return -ENOMEM;
-	if (m->where & SHOWN && json_object_set_new(f->shown, m->name, cut(v, m->max)) < 0)
+	if (m->where & SHOWN && json_object_set_new(f->shown, m->name, shown(v, m)) < 0)
 		return -ENOMEM;
 	return m->where & TARGET && json_object_set(f->target, m->name, v) < 0 ? -ENOMEM : 0;
 }
@@ -174,6 +218,41 @@ void approval_question_done(struct approval_question *q)
 {
 	free(q->text);
 	q->text = NULL;
+}
+
+/* --- for people --- */
+
+static int add_names(struct buf *line, const char *what, const json_t *names)
+{
+	json_t *v;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach((json_t *)names, i, v)
+	{
+		if (r == 0 && json_is_string(v))
+			r = buf_printf(line, "%s%s", i ? ", " : what, json_string_value(v));
+	}
+	return r;
+}
+
+char *approval_call_text(const json_t *approval)
+{
+	const json_t *call = json_object_get(approval, "call");
+	const char *model = json_string_value(json_object_get(call, "model"));
+	struct buf line = BUF_INIT(CALL_LINE_MAX);
+	char *text = NULL;
+	int r = call ? buf_add_str(&line, json_tree_text(call, "api")) : -ENOENT;
+
+	if (r == 0 && model)
+		r = buf_printf(&line, " model %s", model);
+	r = r ? r : add_names(&line, " server tools ", json_object_get(call, "serverTools"));
+	r = r ? r : add_names(&line, " tools ", json_object_get(call, "tools"));
+	r = r ? r : add_names(&line, " methods ", json_object_get(call, "methods"));
+	if (r == 0 && buf_add_u8(&line, 0) == 0)
+		text = strdup((const char *)buf_head(&line));
+	buf_done(&line);
+	return text;
 }
 
 /* --- as JSON --- */

@@ -17,7 +17,7 @@ struct approval_question {
 	uint8_t digest[STORE_APPROVAL_HASH]; /* of the rule */
 	/* Hashes. same: of the rule and the whole message, including what is cut for people.
 	 * target: of what a lasting decision is about: rule, host, port and, for a request, scheme,
-	 * method and path without query. */
+	 * method and path without query, and the call if the rule reads calls. */
 	uint8_t same[STORE_APPROVAL_HASH], target[STORE_APPROVAL_HASH];
 	bool request; /* a request of an open connection, which does not survive a pause */
 };
@@ -31,6 +31,10 @@ void approval_question_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX
 int approval_question_make(const json_t *said, const char *budget,
 	const uint8_t digest[STORE_APPROVAL_HASH], struct approval_question *ret);
 void approval_question_done(struct approval_question *q); /* zeroed is fine */
+
+/* Writes what is called for a person, in a line: "mcp tools pay, refund". NULL: nothing is known of
+ * a call, or out of memory. Most of it is a guest's words. The caller frees it. */
+char *approval_call_text(const json_t *approval);
 
 /* Makes an approval's JSON for the API, webhooks and terminals. Returns NULL when out of memory. */
 json_t *approval_json(const struct store_approval *a);

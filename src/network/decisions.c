@@ -178,7 +178,7 @@ struct list {
 /* What is asked, in the words of rules. */
 static json_t *target_json(const struct store_approval *a)
 {
-	static const char *const names[] = {"host", "port", "scheme", "method"};
+	static const char *const names[] = {"host", "port", "scheme", "method", "call"};
 	json_t *asked = json_tree_stored(a->question_json), *o = json_object();
 	const char *path = json_string_value(json_object_get(asked, "path"));
 

@@ -244,6 +244,11 @@ static bool any_pattern(char *const *patterns, unsigned n, const char *text)
 	return false;
 }
 
+bool rules_call_names_tool(const struct rules_call *c, const char *tool)
+{
+	return any_pattern(c->tools, c->tool_count, tool);
+}
+
 /* Of a rule that allows, all names; of others, one. */
 static bool names_fit(bool hard, char *const *patterns, unsigned n, const struct call_names *names)
 {
@@ -289,7 +294,7 @@ static bool next_name(const char **at, char out[RULES_POINTER_MAX + 1])
 	return true;
 }
 
-static const json_t *look_up(const json_t *v, const char *pointer)
+const json_t *rules_call_argument(const json_t *v, const char *pointer)
 {
 	char name[RULES_POINTER_MAX + 1];
 	uint64_t index;
@@ -323,7 +328,7 @@ static bool leads_out(const char *s)
 
 static bool argument_fits(const struct rules_argument *a, bool hard, const json_t *arguments)
 {
-	const json_t *v = look_up(arguments, a->at);
+	const json_t *v = rules_call_argument(arguments, a->at);
 	const char *text = json_string_value(v);
 
 	if (!a->prefix)

@@ -61,4 +61,10 @@ unsigned rules_call_api(const struct rules_call *c, const char *path);
 bool rules_call_matches(const struct rules_rule *r, unsigned api, const struct call *call,
 	const struct call_message *m);
 
+/* Whether one of its `tools` matches the name; without any, none does. */
+bool rules_call_names_tool(const struct rules_call *c, const char *tool);
+
+/* Returns what a JSON pointer leads to, or NULL. */
+const json_t *rules_call_argument(const json_t *v, const char *pointer);
+
 #endif

@@ -46,9 +46,10 @@ struct fixture {
 	struct buf out[2]; /* what was sent so far */
 	struct buf log;	   /* a line for each record */
 	unsigned records;
-	const char *denied; /* a path that the judge denies */
-	const char *asked;  /* one that a person is to decide about */
-	const char *read;   /* one whose body the judge wants to see first */
+	const char *denied;	       /* a path that the judge denies */
+	const char *asked;	       /* one that a person is to decide about */
+	const struct rules_rule *asks; /* by this rule, if it reads calls */
+	const char *read;	       /* one whose body the judge wants to see first */
 	const char *form;   /* one whose form it wants to see: it must not replace the method */
 	bool observes;	    /* it may, and is only looked at */
 	const char *canned; /* one that a rule answers: 418, "tea" */
@@ -86,7 +87,8 @@ static inline struct exchange_verdict fixture_judge(void *arg, const struct exch
 	if (fixture_is_for(r, f->canned))
 		return (struct exchange_verdict){.action = EXCHANGE_ANSWER, .answer = &tea};
 	if (fixture_is_for(r, f->asked))
-		return (struct exchange_verdict){EXCHANGE_ASK, "buy", NULL};
+		return (struct exchange_verdict){
+			.action = EXCHANGE_ASK, .rule = "buy", .asks = f->asks};
 	return allow;
 }
 

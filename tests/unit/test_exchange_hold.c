@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "h2_peer.h"
 #include "intercept/preview.h"
 
@@ -13,11 +14,35 @@ struct people {
 	bool partial, nobody;
 	int64_t body_bytes;
 	char path[1100], preview[2100], digest[EXCHANGE_DIGEST_BYTES];
+	char call[2000], call_digest[EXCHANGE_DIGEST_BYTES]; /* "": none */
 };
 
 static void copy(char *to, size_t n, const char *text)
 {
 	(void)snprintf(to, n, "%s", text ? text : "");
+}
+
+static size_t add_names(char *to, size_t room, char kind, const struct exchange_names *names)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < names->count; i++)
+		n += (size_t)snprintf(to + n, room - n, " %c:%s", kind, names->names[i]);
+	return n;
+}
+
+static void copy_call(struct people *p, const struct exchange_call *c)
+{
+	char *to = p->call;
+	size_t n = c ? (size_t)snprintf(to, sizeof(p->call), "%s %s", c->api, c->model) : 0;
+
+	to[n] = '\0';
+	copy(p->call_digest, sizeof(p->call_digest), c ? c->digest : NULL);
+	if (!c)
+		return;
+	n += add_names(to + n, sizeof(p->call) - n, 's', &c->server_tools);
+	n += add_names(to + n, sizeof(p->call) - n, 't', &c->tools);
+	(void)add_names(to + n, sizeof(p->call) - n, 'm', &c->methods);
 }
 
 static const char *on_ask(void *arg, const struct exchange_question *q)
@@ -32,6 +57,7 @@ static const char *on_ask(void *arg, const struct exchange_question *q)
 	copy(p->path, sizeof(p->path), q->path);
 	copy(p->preview, sizeof(p->preview), q->preview);
 	copy(p->digest, sizeof(p->digest), q->digest);
+	copy_call(p, q->call);
 	return p->nobody ? "nobody is there" : NULL;
 }
 
@@ -356,6 +382,62 @@ static void a_body_that_cannot_be_judged_is_asked(void **state)
 	fixture_close(&p.f);
 }
 
+/* --- calls --- */
+
+static void ask_about_model(struct people *p, const char *tools)
+{
+	static char *models[] = {(char *)"**"};
+	static struct rules_call call = {
+		.apis = CALL_MODELS, .models = models, .model_count = 1, .body = true};
+	static const struct rules_rule rule = {.action = RULES_ASK, .call = &call};
+	_cleanup_free_ char *body = str_printf("{\"model\":\"gpt-5\",\"tools\":[%s]}", tools);
+	_cleanup_free_ char *request = str_printf("POST %s HTTP/1.1\r\nHost: held.test\r\n"
+						  "Content-Type: application/json\r\n"
+						  "Content-Length: %zu\r\n\r\n%s",
+		chat, strlen(body), body);
+
+	open_people(p, EXCHANGE_HTTP1);
+	p->f.read = p->f.asked = chat;
+	p->f.asks = &rule;
+	(void)feed(p, EXCHANGE_GUEST, request);
+	assert_int_equal(p->asked, 1);
+}
+
+/* A person sees what is called, without possible secrets and bounded. */
+static void a_call_is_told(void **state)
+{
+	struct people p;
+	char many[4096] = "", pad[81] = "";
+	size_t n = 0;
+
+	ask_about_model(&p, "{\"type\":\"web_search\"},"
+			    "{\"type\":\"function\",\"function\":{\"name\":\"pay\\u0007\"}},"
+			    "{\"type\":\"function\",\"function\":{\"name\":\"" HELD_SECRET "\"}}");
+	assert_string_equal(p.call, "openai gpt-5 s:web_search t:pay. t:[19 bytes hidden]");
+	assert_int_equal(strlen(p.call_digest), 64);
+	fixture_close(&p.f);
+	memset(pad, 'x', sizeof(pad) - 1);
+	for (unsigned i = 0; i < 30; i++)
+		n += (size_t)snprintf(many + n, sizeof(many) - n,
+			"%s{\"type\":\"function\",\"function\":{\"name\":\"n%u_%s\"}}",
+			i ? "," : "", i, i ? "" : pad);
+	ask_about_model(&p, many);
+	expect(p.call,
+		" t:n0_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... t:n1_ ");
+	expect(p.call, " t:n15_ t:...");
+	fixture_close(&p.f);
+}
+
+static void a_rule_that_reads_no_call_tells_none(void **state)
+{
+	struct people p;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	(void)feed(&p, EXCHANGE_GUEST, ORDER);
+	assert_true(p.asked == 1 && !p.call[0] && !p.call_digest[0]);
+	fixture_close(&p.f);
+}
+
 /* --- forms --- */
 
 #define FORM                                                                                       \
@@ -642,6 +724,8 @@ int main(void)
 		cmocka_unit_test(an_approval_is_judged_again),
 		cmocka_unit_test(a_body_keeps_its_order),
 		cmocka_unit_test(a_body_that_cannot_be_judged_is_asked),
+		cmocka_unit_test(a_call_is_told),
+		cmocka_unit_test(a_rule_that_reads_no_call_tells_none),
 		cmocka_unit_test(a_form_is_read),
 		cmocka_unit_test(others_are_not_held),
 		cmocka_unit_test(a_form_is_hidden),

@@ -100,12 +100,17 @@ static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 static int add_lines(struct buf *b, const json_t *approval, bool html)
 {
 	static const char *const names[] = {"sandboxID", "rule", "host", "address", "port",
-		"scheme", "method", "path", "bodyCoding", "bodyBytes", "partial", "preview",
+		"scheme", "method", "path", "call", "bodyCoding", "bodyBytes", "partial", "preview",
 		"program", "budget", "askedAt", "expiresAt", "state", "decidedBy", "reason"};
+	_cleanup_free_ char *text = approval_call_text(approval);
+	json_t *call = text ? json_string(text) : NULL;
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
-		r = add_line(b, names[i], json_object_get(approval, names[i]), html);
+		r = add_line(b, names[i],
+			strcmp(names[i], "call") == 0 ? call : json_object_get(approval, names[i]),
+			html);
+	json_decref(call);
 	return r;
 }
 

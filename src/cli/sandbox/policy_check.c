@@ -389,7 +389,7 @@ static int answer(const struct rules *rules, struct question *q, json_t *documen
 		asked.kind = RULES_FLOW; /* a person is asked about the connection */
 	if (last->v.action == RULES_ASK)
 		decision = policy_decision_find(
-			decisions, document, rule_of(last), &asked, q->path_digest);
+			decisions, document, last->v.rule, &asked, q->path_digest);
 	if (json)
 		return print_json(rules, steps, n, decision, e);
 	print_text(rules, steps, n, decision);

@@ -9,6 +9,7 @@
 #include "policy/rule_digest.h"
 #include "proto/json_tree.h"
 #include "proto/timestamp.h"
+#include "rules/call_asked.h"
 
 void policy_decision_digest(const char *path, size_t n, char out[POLICY_DECISION_DIGEST])
 {
@@ -19,8 +20,19 @@ void policy_decision_digest(const char *path, size_t n, char out[POLICY_DECISION
 		str_hex(digest, 32, out);
 }
 
+/* Of a request: what the rule that asks reads of its body. */
+static int say_call(json_t *said, const struct rules_rule *rule, const struct rules_question *q)
+{
+	struct call_asked asked;
+
+	if (call_asked_make(rule, q->call, &asked) < 0)
+		return -1;
+	return asked.api ? json_object_set_new(said, "callDigest", json_string(asked.digest)) : 0;
+}
+
 /* What a worker says of it when it asks. */
-static json_t *said_of(const char *id, const struct rules_question *q, const char *path_digest)
+static json_t *said_of(const char *id, const struct rules_rule *rule,
+	const struct rules_question *q, const char *path_digest)
 {
 	char address[NET_TEXT_BYTES];
 	json_t *said = json_pack("{s:s, s:i, s:s}", "rule", id, "port", (int)q->port,
@@ -30,8 +42,10 @@ static json_t *said_of(const char *id, const struct rules_question *q, const cha
 							     q->method, "pathDigest", path_digest)
 						   : NULL;
 
-	if (request)
-		(void)json_object_update(said, request); /* or nothing is found */
+	if (request && (json_object_update(said, request) < 0 || say_call(said, rule, q) < 0)) {
+		json_decref(said);
+		said = NULL;
+	}
 	json_decref(request);
 	return said;
 }
@@ -70,10 +84,11 @@ static bool holds(const json_t *decision, const char *target)
 	       strcmp(json_tree_text(decision, "target"), target) == 0;
 }
 
-const json_t *policy_decision_find(const json_t *decisions, json_t *document, const char *id,
-	const struct rules_question *q, const char *path_digest)
+const json_t *policy_decision_find(const json_t *decisions, json_t *document,
+	const struct rules_rule *rule, const struct rules_question *q, const char *path_digest)
 {
-	json_t *said = json_array_size(decisions) ? said_of(id, q, path_digest) : NULL;
+	const char *id = rules_id(rule);
+	json_t *said = json_array_size(decisions) ? said_of(id, rule, q, path_digest) : NULL;
 	char target[2 * STORE_APPROVAL_HASH + 1];
 	const json_t *found = NULL;
 
