@@ -338,11 +338,12 @@ def is_through(s):
 def flood(name, count):
     address, waiting = socket.gethostbyname(name), []
     for n in range(int(count)):
-        waiting.append(begin(address, n + 1))
+        waiting.append(begin(address, 1000 + n))  # not 53, where the host itself answers
         time.sleep(PACE_S / 8)
     while not os.path.exists("/dev/shm/stop"):
         time.sleep(0.1)
-    print(sum(map(bool, map(is_through, waiting))))
+    through = [1000 + n for n, s in enumerate(waiting) if is_through(s)]
+    print(len(through), *through)
 
 
 def main():
