@@ -9,6 +9,7 @@
 #include "envd/envd_call.h"
 #include "envd/envd_http.h"
 #include "envd/envd_rpc.h"
+#include "envd/envd_words.h"
 #include "fleet/fleet_of.h"
 #include "proto/json_text.h"
 #include "proto/signature.h"
@@ -245,7 +246,7 @@ static bool allow(struct request *r, const struct instance *i, enum access acces
 	if (access == ACCESS_OPEN || r->admin)
 		return true;
 	if (instance_is_revoked(i)) {
-		refuse(r, 401, "the API key of this sandbox was revoked");
+		refuse(r, 401, ENVD_TEXT_REVOKED);
 		return false;
 	}
 	if (!token)

@@ -18,6 +18,8 @@
 #define ENVD_TEXT_NO_TOKEN  ENVD_TEXT_SECURED "Token header 'e2b-traffic-access-token' is missing"
 #define ENVD_TEXT_BAD_TOKEN                                                                        \
 	ENVD_TEXT_SECURED "Provided token in header 'e2b-traffic-access-token' is invalid"
+#define ENVD_TEXT_REVOKED "the API key of this sandbox was revoked"
+#define ENVD_TEXT_NO_CODE "Unauthorized: X-Access-Token must hold the sandbox's token"
 
 #define ENVD_WORDS_DIRECTORY	 "path '%s' is a directory"
 #define ENVD_WORDS_UNKNOWN_PID	 "process with pid %u not found"

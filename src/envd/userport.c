@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "envd/code_access.h"
 #include "envd/envd_absent.h"
 #include "envd/envd_call.h"
 #include "envd/envd_words.h"
@@ -390,9 +391,18 @@ static bool allow(struct request *r, const struct instance *i)
 	if (!token || r->admin || (!instance_is_revoked(i) && secret_equal(given, token)))
 		return true;
 	envd_reply_proxy(r, 403, r->route.sandbox_id, 0,
-		instance_is_revoked(i) ? "the API key of this sandbox was revoked"
+		instance_is_revoked(i) ? ENVD_TEXT_REVOKED
 		: given		       ? ENVD_TEXT_BAD_TOKEN
 				       : ENVD_TEXT_NO_TOKEN);
+	return false;
+}
+
+static bool allow_code(struct request *r, const struct instance *i)
+{
+	if (code_access_allowed(r, instance_envd_token(i), instance_is_revoked(i)))
+		return true;
+	envd_reply_proxy(r, 401, r->route.sandbox_id, 0,
+		instance_is_revoked(i) ? ENVD_TEXT_REVOKED : ENVD_TEXT_NO_CODE);
 	return false;
 }
 
@@ -428,7 +438,7 @@ void userport_handle(struct request *r)
 		envd_absent_reply(r);
 		return;
 	}
-	if (!allow(r, i))
+	if (!allow(r, i) || !allow_code(r, i))
 		return;
 	request_meter(r, instance_id(i));
 	if (!r->admin && !request_charge_to(r, instance_key_id(i)))

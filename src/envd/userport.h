@@ -9,8 +9,8 @@
  * On the admin socket, "Upgrade: tcp" opens such a tunnel to the port itself, for any protocol.
  *
  * Everybody has access unless the sandbox has a traffic token. Then E2B-Traffic-Access-Token must
- * hold it; the operator needs none. Headers between client and daemon, above all tokens, do not
- * enter the guest. */
+ * hold it; the operator needs none. To run code takes more (code_access.h). Headers between client
+ * and daemon, above all tokens, do not enter the guest. */
 #ifndef ENVD_USERPORT_H
 #define ENVD_USERPORT_H
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "envd/code_access.h"
 #include "envd/envd_call.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
@@ -61,6 +62,8 @@ static enum wake check_token(const struct request *r, const struct store_sandbox
 	const char *given = http_header_get(
 		&r->head->headers, envd ? "x-access-token" : "e2b-traffic-access-token");
 
+	if (!code_access_allowed(r, sb->envd_token, false))
+		return WAKE_REFUSED;
 	if (r->admin || !want || (given && secret_equal(given, want)))
 		return WAKE_YES;
 	return envd && !given ? WAKE_NOT : WAKE_REFUSED;
