@@ -137,7 +137,7 @@ const struct envd_method envd_filesystem_methods[] = {
 	{METHOD("Remove"), CONNECT_KIND_UNARY, begin_remove, &remove_ops, NULL},
 	{METHOD("WatchDir"), CONNECT_KIND_STREAM, envd_watch_begin, &envd_watch_ops, NULL},
 	{METHOD("CreateWatcher"), CONNECT_KIND_UNARY, envd_watcher_create, &envd_watcher_ops, NULL},
-	{METHOD("GetWatcherEvents"), CONNECT_KIND_UNARY, envd_watcher_events, &envd_watcher_ops,
+	{METHOD("GetWatcherEvents"), CONNECT_KIND_UNARY, envd_watcher_events, &envd_events_ops,
 		NULL},
 	{METHOD("RemoveWatcher"), CONNECT_KIND_UNARY, envd_watcher_remove, &envd_watcher_ops, NULL},
 	{NULL, 0, NULL, NULL, NULL},

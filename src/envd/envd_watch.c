@@ -331,24 +331,16 @@ static struct watcher *find_for(struct envd_call *c, const json_t *o, struct env
 	return w;
 }
 
-int envd_watcher_events(struct envd_call *c, const json_t *o, struct envd_error *e)
+static void reply_events(struct envd_call *c, struct watcher *w)
 {
-	struct watcher *w = find_for(c, o, e);
-	int r;
+	int r = buf_add_str(&c->out, "{\"events\":[");
 
-	if (!w)
-		return -ENOENT;
-	if (w->state == WATCHER_BROKEN && !buf_len(&w->events)) {
-		w->state = WATCHER_RUNNING;
-		return envd_fail(e, CONNECT_INTERNAL, "%s", lost_events);
-	}
-	r = buf_add_str(&c->out, "{\"events\":[");
 	if (!r && buf_len(&w->events))
 		r = buf_add(&c->out, buf_head(&w->events), buf_len(&w->events));
 	if (!r)
 		r = buf_add_str(&c->out, "]}");
 	if (!envd_rpc_wrote(c, r))
-		return 0;
+		return;
 	buf_done(&w->events);
 	budget_force(&w->hold, 0);
 	if (w->full) {
@@ -356,7 +348,55 @@ int envd_watcher_events(struct envd_call *c, const json_t *o, struct envd_error 
 		agent_link_resume(w->link);
 	}
 	envd_rpc_reply(c);
-	return 0;
+}
+
+/* All that the agent had seen before is queued now. */
+static void tell_events(struct envd_call *c)
+{
+	struct watcher *w = watcher_find(c->sandbox_id, c->state);
+	struct envd_error e;
+
+	if (!w) {
+		(void)envd_fail(
+			&e, CONNECT_NOT_FOUND, ENVD_WORDS_UNKNOWN_WATCH, (const char *)c->state);
+		envd_rpc_fail(c, &e);
+	} else if (w->state == WATCHER_BROKEN && !buf_len(&w->events)) {
+		w->state = WATCHER_RUNNING;
+		(void)envd_fail(&e, CONNECT_INTERNAL, "%s", lost_events);
+		envd_rpc_fail(c, &e);
+	} else {
+		reply_events(c, w);
+	}
+}
+
+static void on_events_entry(struct envd_call *c, const struct agent_event *ev)
+{
+	tell_events(c);
+}
+
+static void on_events_refused(struct envd_call *c, const struct agent_error *m)
+{
+	tell_events(c);
+}
+
+static void events_done(struct envd_call *c)
+{
+	free(c->state);
+}
+
+/* Clients ask right after a change, and expect its events. Those come on the watcher's own link, so
+ * this first asks the agent for something: it reports changes in its order, before it answers. */
+int envd_watcher_events(struct envd_call *c, const json_t *o, struct envd_error *e)
+{
+	const struct agent_stat m = {.path = "/"};
+	struct watcher *w = find_for(c, o, e);
+
+	if (!w)
+		return -ENOENT;
+	c->state = strdup(w->id);
+	if (!c->state)
+		return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");
+	return envd_call_ask(c, AGENT_STAT, &m, e);
 }
 
 int envd_watcher_remove(struct envd_call *c, const json_t *o, struct envd_error *e)
@@ -370,4 +410,8 @@ int envd_watcher_remove(struct envd_call *c, const json_t *o, struct envd_error 
 	return 0;
 }
 
+const struct envd_ops envd_events_ops = {.fail = envd_rpc_fail,
+	.event = on_events_entry,
+	.refused = on_events_refused,
+	.done = events_done};
 const struct envd_ops envd_watcher_ops = {.fail = envd_rpc_fail, .done = creator_done};

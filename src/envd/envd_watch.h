@@ -12,7 +12,7 @@
 
 enum { ENVD_WATCHERS_MAX = 64, ENVD_WATCHER_QUEUE_BYTES = 512 * 1024 };
 
-extern const struct envd_ops envd_watch_ops, envd_watcher_ops;
+extern const struct envd_ops envd_watch_ops, envd_watcher_ops, envd_events_ops;
 
 int envd_watch_begin(struct envd_call *c, const json_t *o, struct envd_error *e);
 int envd_watcher_create(struct envd_call *c, const json_t *o, struct envd_error *e);

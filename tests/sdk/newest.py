@@ -154,6 +154,21 @@ def input_as_a_stream(sandbox):
 
 
 @test
+def changes_are_told_when_they_are_done(sandbox):
+    """Whoever polls right after a change gets its events, however the agent's turns fall."""
+    with_events = 0
+    for i in range(100):
+        path = f"/tmp/newest-{os.getpid()}/{i}"
+        sandbox.files.make_dir(path)
+        handle = sandbox.files.watch_dir(path)
+        sandbox.files.write(f"{path}/file", "x")
+        with_events += [e.type.value for e in handle.get_new_events()] == ["create", "chmod", "write"]
+        handle.stop()
+    sandbox.files.remove(f"/tmp/newest-{os.getpid()}")
+    assert with_events == 100, with_events
+
+
+@test
 def a_terminal(sandbox):
     seen = []
     terminal = sandbox.pty.create(e2b.PtySize(rows=24, cols=80), envs=HOME)
