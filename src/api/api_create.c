@@ -280,9 +280,17 @@ static bool take_sizes(struct request *r, const json_t *body, struct instance_or
 static bool check_unserved(struct request *r, const json_t *body)
 {
 	const json_t *mounts = json_object_get(body, "volumeMounts");
+	const json_t *sidecars = json_object_get(body, "sidecars");
 
 	if (!check_object(r, body, "mcp"))
 		return false;
+	if (json_tree_has(body, "sidecars") && !json_is_array(sidecars))
+		return refuse(r, 400, "sidecars must be an array");
+	if (json_array_size(sidecars) > 0) {
+		reply_error_code(r, 400, "sidecar_flag_off",
+			"sidecars are not served by this version of Mayfly");
+		return false;
+	}
 	if (json_tree_has(body, "volumeMounts") && !json_is_array(mounts))
 		return refuse(r, 400, "volumeMounts must be an array");
 	if (json_array_size(mounts) > 0)
