@@ -256,8 +256,8 @@ json_t *api_network_floors_json(const struct request *r, const struct store_sand
 
 /* Returns the sandbox's policy, or NULL if it has none. */
 json_t *api_policy_json(const struct store_sandbox *sb);
-/* Reads seconds from the body's `key`. *ret_s holds the default before the call. Returns false if
- * it answered the request. */
+/* Reads seconds, at least 0, from the body's `key`. *ret_s holds the default before the call.
+ * Returns false if it answered the request. */
 bool api_take_seconds(
 	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s);
 /* The same, of a life that begins: more than 0. */

@@ -418,7 +418,9 @@ static bool take_network(struct request *r, const json_t *body, struct instance_
 	o->network = network;
 	o->public_traffic = !json_is_false(json_object_get(network, "allowPublicTraffic"));
 	if (!o->public_traffic && !o->secure)
-		return refuse(r, 400, "allowPublicTraffic: false needs a secure sandbox");
+		return refuse(r, 400,
+			"You cannot create a sandbox without public access unless you enable "
+			"secure envd access via 'secure' flag.");
 	return true;
 }
 

@@ -481,8 +481,10 @@ bool api_take_seconds(
 		reply_error(r, 400, "%s must be a number of seconds", key);
 		return false;
 	}
-	if (*ret_s < 0)
-		*ret_s = 0;
+	if (*ret_s < 0) {
+		reply_error(r, 400, "validation error: %s must be at least 0", key);
+		return false;
+	}
 	if ((uint64_t)*ret_s > max_s) {
 		refuse_timeout(r);
 		return false;

@@ -238,9 +238,9 @@ static bool take_options(
 	return true;
 }
 
-/* A sandbox that ends by itself still exists for clients that were not told of its end. True:
- * answered. */
-static bool refuse_ending(struct request *r)
+/* A sandbox that ends by itself still exists for clients that were not told of its end; for a
+ * resume it is gone, as it cannot be paused any more. True: answered. */
+static bool refuse_ending(struct request *r, bool resume)
 {
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
 	const struct instance *i = route_sandbox_id(r->params[0], id)
@@ -249,7 +249,10 @@ static bool refuse_ending(struct request *r)
 
 	if (!i || i->state != INSTANCE_ENDING || i->told || !auth_may_see(r, i->key_id))
 		return false;
-	reply_error(r, 409, "Sandbox \"%s\" is being killed", id);
+	if (resume)
+		api_refuse_absent(r);
+	else
+		reply_error(r, 409, "Sandbox \"%s\" is being killed", id);
 	return true;
 }
 
@@ -259,7 +262,7 @@ static void connect_to(
 {
 	json_t *body = api_body(r, text, n);
 	bool ok = body && take_options(r, body, timeout_required, &how);
-	struct store_sandbox *sb = ok && !refuse_ending(r) ? api_find(r) : NULL;
+	struct store_sandbox *sb = ok && !refuse_ending(r, how.resume) ? api_find(r) : NULL;
 
 	json_decref(body);
 	if (!sb)
