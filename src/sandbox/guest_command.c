@@ -19,14 +19,14 @@ enum {
 	PROGRAM_NAME_MAX = 255,
 };
 
-int guest_command_await(
-	struct agent_conn *agent, uint64_t deadline_ns, bool detached, int *ret, struct error *e)
+static int await(const struct guest_commands *g, bool detached, int *ret, struct error *e)
 {
 	struct agent_event ev;
 	int r = 0;
 
 	while (r == 0) {
-		r = agent_wait_event(agent, deadline_ns, &ev, e);
+		r = g->start ? start_follow_wait(g->start, g->agent, g->deadline_ns, &ev, e)
+			     : agent_wait_event(g->agent, g->deadline_ns, &ev, e);
 		if (r < 0 || (r == 1 && ev.type == AGENT_ERROR))
 			return r < 0 ? r : agent_event_error(&ev, e);
 		if (ev.type == AGENT_STARTED && detached) {
@@ -41,6 +41,14 @@ int guest_command_await(
 		r = 0; /* output does not matter */
 	}
 	return r;
+}
+
+int guest_command_await(
+	struct agent_conn *agent, uint64_t deadline_ns, bool detached, int *ret, struct error *e)
+{
+	const struct guest_commands g = {.agent = agent, .deadline_ns = deadline_ns};
+
+	return await(&g, detached, ret, e);
 }
 
 /* Whether the image has no shell, or -errno. */
@@ -71,8 +79,8 @@ static int command_words(const char *command, bool bare, char line[CONFIG_TEXT_M
 			       "the image has no /bin/sh to run a command: %.200s", command);
 }
 
-static int run(const struct guest_commands *g, const char *command, bool bare, unsigned flags,
-	const char *tag, int *ret, struct error *e)
+static int begin(const struct guest_commands *g, const char *command, bool bare, unsigned flags,
+	const char *tag, struct error *e)
 {
 	const struct image_config *c = g->config;
 	char line[CONFIG_TEXT_MAX + 1];
@@ -86,11 +94,23 @@ static int run(const struct guest_commands *g, const char *command, bool bare, u
 		.argv = {.array = argv, .count = (uint32_t)count},
 		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
 	};
-	int r = count < 0 ? count : agent_exec_start(g->agent, &x, e);
 
-	return r < 0 ? r
-		     : guest_command_await(
-			       g->agent, g->deadline_ns, flags & AGENT_EXEC_DETACHED, ret, e);
+	return count < 0 ? count : agent_exec_start(g->agent, &x, e);
+}
+
+int guest_command_start(const struct guest_commands *g, const char *command, struct error *e)
+{
+	int pid, bare = is_bare(g, e), r = bare < 0 ? bare : begin(g, command, bare, 0, "", e);
+
+	return r < 0 ? r : await(g, true, &pid, e);
+}
+
+static int run(const struct guest_commands *g, const char *command, bool bare, unsigned flags,
+	const char *tag, int *ret, struct error *e)
+{
+	int r = begin(g, command, bare, flags, tag, e);
+
+	return r < 0 ? r : await(g, flags & AGENT_EXEC_DETACHED, ret, e);
 }
 
 int guest_command_run(const struct guest_commands *g, const char *command, unsigned flags,
@@ -217,6 +237,10 @@ int guest_ready_await(const struct guest_commands *g, const char *name, struct e
 		uint32_t sleep_ms;
 		int status, r = try_ready(g, &status, &sleep_ms, &why);
 
+		if (r == 0 && g->start) {
+			why = (struct error){0}; /* of a look that found nothing */
+			r = start_follow_read(g->start, &why);
+		}
 		if (r == 0 && status == 0 && !sleep_ms)
 			return 0;
 		if ((r == 0 || r == -ETIMEDOUT) && !has_time(g, begin, sleep_ms, name, e))

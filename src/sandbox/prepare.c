@@ -24,6 +24,7 @@
 #include "sandbox/entry.h"
 #include "sandbox/guest_command.h"
 #include "sandbox/probe.h"
+#include "sandbox/start_follow.h"
 #include "sandbox/trust_bundle.h"
 #include "sandbox/vmm_request.h"
 #include "vmm/kvm.h"
@@ -62,6 +63,7 @@ struct booting {
 	int boot_fd;	  /* the microVM's directory inside it */
 	struct vmm *vmm;
 	struct agent_conn *agent;
+	struct start_follow *start; /* or NULL */
 	uint64_t deadline_ns;
 	uint64_t disk_bytes; /* that the root disk grows to; 0: it has them */
 };
@@ -168,7 +170,8 @@ static int dial_guest(void *arg, struct agent_conn **ret, struct error *e)
 
 static struct guest_commands commands(struct booting *b)
 {
-	return (struct guest_commands){b->agent, b->o->config, b->deadline_ns, {dial_guest, b}};
+	return (struct guest_commands){
+		b->agent, b->o->config, b->deadline_ns, {dial_guest, b}, b->start};
 }
 
 static int exec_command(struct booting *b, const char *command, unsigned flags, const char *tag,
@@ -338,6 +341,56 @@ static int grow(struct booting *b, struct error *e)
 	return b->disk_bytes ? agent_identity(b->agent, b->deadline_ns, &m, NULL, e) : 0;
 }
 
+/* As E2B's builds say it. */
+static void tell(const struct booting *b, const char *what, const char *command)
+{
+	_cleanup_free_ char *text = b->o->start ? str_printf("%s%s", what, command) : NULL;
+
+	if (text)
+		b->o->start->say(b->o->start->opaque, text, strlen(text));
+}
+
+/* On a connection of its own, which takes its output and its end. */
+static int follow_start(struct booting *b, struct error *e)
+{
+	const char *shown = b->o->start->shown, *command = b->o->config->start_command;
+	struct guest_commands g = commands(b);
+	int r = dial_guest(b, &g.agent, e);
+
+	if (r < 0)
+		return r;
+	tell(b, "Running start command: ", shown ? shown : command);
+	r = guest_command_start(&g, command, e);
+	b->start = r == 0 ? start_follow_new(g.agent, b->o->start) : NULL;
+	if (r == 0 && !b->start)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (r < 0)
+		agent_close(g.agent);
+	return r;
+}
+
+static int start_and_await(struct booting *b, const struct progress *p, struct error *e)
+{
+	const struct image_config *c = b->o->config;
+	int pid, r = 0;
+
+	if (*c->start_command && b->o->start)
+		r = follow_start(b, e);
+	else if (*c->start_command)
+		r = exec_command(b, c->start_command, AGENT_EXEC_DETACHED, "", &pid, e);
+	if (r == 0 && *c->entry_command)
+		r = install_trust(b, e);
+	if (r == 0 && *c->entry_command)
+		r = start_entry(b, p, e);
+	if (r < 0 || !*c->ready_command)
+		return r;
+	tell(b, "Waiting for template to be ready: ", c->ready_command);
+	r = await_ready_command(b, PREPARE_READY_S, e);
+	if (r == 0)
+		tell(b, "Template is ready", "");
+	return r;
+}
+
 /* Runs the template's commands before its snapshot. */
 static int run_commands(struct booting *b, const struct progress *p, struct error *e)
 {
@@ -348,14 +401,8 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 		return r;
 	live_through_beginning(b);
 	b->deadline_ns = clock_monotonic_ns() + PREPARE_READY_S * NS_PER_S;
-	if (*c->start_command)
-		r = exec_command(b, c->start_command, AGENT_EXEC_DETACHED, "", &status, e);
-	if (r == 0 && *c->entry_command)
-		r = install_trust(b, e);
-	if (r == 0 && *c->entry_command)
-		r = start_entry(b, p, e);
-	if (r == 0 && *c->ready_command)
-		r = await_ready_command(b, PREPARE_READY_S, e);
+	r = start_and_await(b, p, e);
+	start_follow_free(TAKE_PTR(b->start)); /* no connection may be open in the snapshot */
 	if (r < 0 || !*c->warm_command)
 		return r;
 	r = progress_report(p, "warm up", PROGRESS_NO_PERCENT, NULL);
@@ -619,7 +666,8 @@ static int fill_template(const struct image *m, const struct kernel *k, struct t
 }
 
 static int build(const struct home *h, const struct image *m, const struct kernel *k,
-	struct template_build *b, const struct progress *p, struct error *e)
+	struct template_build *b, const struct start_watch *start, const struct progress *p,
+	struct error *e)
 {
 	struct prepare_options o = {
 		.template_fd = template_build_fd(b),
@@ -630,6 +678,7 @@ static int build(const struct home *h, const struct image *m, const struct kerne
 		.kernel = k,
 		.cpus = m->config.cpus,
 		.memory_mb = m->config.memory_mb,
+		.start = start,
 	};
 	int r = template_add_image(h, b, m, e);
 
@@ -667,7 +716,7 @@ int prepare_template(const struct home *h, const char *name, const struct kernel
 	if (m.kind == IMAGE_EXT4 && more->disk_mb > m.config.disk_mb)
 		m.config.disk_mb = more->disk_mb;
 	if (r == 0)
-		r = build(h, &m, kernel, &b, p, e);
+		r = build(h, &m, kernel, &b, more->start, p, e);
 	if (r == 0 && fill_template(&m, kernel, &t) < 0)
 		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	if (r == 0)

@@ -16,6 +16,7 @@
 #include "image/template.h"
 #include "sandbox/boot.h"
 #include "sandbox/launch.h"
+#include "sandbox/start_follow.h"
 
 enum {
 	PREPARE_BOOT_S = BOOT_S,
@@ -46,6 +47,8 @@ struct prepare_options {
 	const struct image_config *config;
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb;
+	const struct start_watch *start; /* is told of the two commands; the start command must
+					  * not fail then. Or NULL */
 };
 
 /* Makes the snapshot unless it exists: a child of it must answer, and its ready command succeed.
@@ -65,6 +68,7 @@ struct prepare_more {
 	const char *key;      /* what template_reuse finds it by */
 	const char *trust;    /* PEM, for PREPARE_TRUST */
 	uint32_t disk_mb;     /* that the root disk has at least; at most SANDBOX_DISK_MB_MAX */
+	const struct start_watch *start; /* of prepare_options */
 };
 
 /* Makes a whole template: boots the image `name` at its own sizes and replaces an older

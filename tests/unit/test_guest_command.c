@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/agent_call.h"
@@ -178,6 +179,7 @@ static int dial(void *arg, struct agent_conn **ret, struct error *e)
 }
 
 static struct server *server; /* of the next await(), or NULL */
+static struct start_follow *start;
 
 static int await(struct agent *a, const char *command, uint64_t limit_ns, struct error *e)
 {
@@ -194,6 +196,7 @@ static int await(struct agent *a, const char *command, uint64_t limit_ns, struct
 	assert_int_equal(pthread_create(&a->thread, NULL, serve, a), 0);
 	g.agent = conn;
 	g.dialler = (struct guest_dialler){dial, server};
+	g.start = start;
 	g.deadline_ns = clock_monotonic_ns() + limit_ns;
 	r = guest_ready_await(&g, "it", e);
 	agent_close(conn);
@@ -297,6 +300,81 @@ static void test_no_shell_for_it(void **state)
 	assert_non_null(strstr(e.message, "no /bin/sh"));
 }
 
+static void say_nothing(void *opaque, const char *line, size_t n)
+{
+}
+
+/* A connection whose command has ended with that status, or still runs. */
+static struct start_follow *follow(int status)
+{
+	static const struct start_watch watch = {.say = say_nothing};
+	static const char *const words[] = {"x"};
+	const struct agent_exec x = {
+		.user = "", .cwd = "", .tag = "", .argv = {.array = words, .count = 1}};
+	const struct agent_exit end = {.status = (uint32_t)status};
+	struct buf out = BUF_INIT(1 << 16);
+	struct agent_conn *c = NULL;
+
+	assert_int_equal(agent_open(-1, 0, &c, NULL), 0);
+	assert_int_equal(agent_exec_start(c, &x, NULL), 0);
+	add(&out, AGENT_STARTED, &(struct agent_started){.pid = 8});
+	if (status >= 0)
+		add(&out, AGENT_EXIT, &end);
+	assert_int_equal(agent_feed(c, buf_head(&out), buf_len(&out)), 0);
+	buf_done(&out);
+	return start_follow_new(c, &watch);
+}
+
+static void test_a_start_command_that_fails_ends_it(void **state)
+{
+	static const char *const commands[] = {"make ready", "[ -f /ready ]"};
+
+	for (unsigned i = 0; i < 2; i++)
+		for (int status = -1; status < 2; status++) {
+			struct agent a = {.shell = i == 0, .fails = status == 1 ? UINT32_MAX : 2};
+			struct error e = {0};
+
+			start = follow(status);
+			assert_int_equal(await(&a, commands[i], LONG_S * NS_PER_S, &e),
+				status == 1 ? -EINVAL : 0);
+			if (status == 1)
+				assert_non_null(strstr(e.message, "start command failed: "));
+			start_follow_free(TAKE_PTR(start));
+		}
+}
+
+/* Also if the ready command succeeds at once. */
+static void test_a_start_command_that_has_failed(void **state)
+{
+	struct agent a = {.shell = true};
+
+	start = follow(1);
+	assert_int_equal(await(&a, "make ready", LONG_S * NS_PER_S, NULL), -EINVAL);
+	start_follow_free(TAKE_PTR(start));
+}
+
+static void test_a_command_that_has_started(void **state)
+{
+	struct agent a = {.shell = true, .fails = 1};
+	struct image_config config;
+	struct guest_commands g = {.config = &config, .deadline_ns = UINT64_MAX};
+	struct agent_event ev;
+	int fds[2];
+
+	assert_int_equal(config_init(&config), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	a.fd = fds[1];
+	assert_int_equal(agent_open(fds[0], 0, &g.agent, NULL), 0);
+	assert_int_equal(pthread_create(&a.thread, NULL, serve, &a), 0);
+	assert_int_equal(guest_command_start(&g, "serve", NULL), 0);
+	assert_int_equal(agent_wait_event(g.agent, UINT64_MAX, &ev, NULL), 1);
+	assert_true(ev.type == AGENT_EXIT && ev.exit.status == 1);
+	agent_close(g.agent);
+	assert_int_equal(pthread_join(a.thread, NULL), 0);
+	(void)close(fds[1]);
+	config_done(&config);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +385,9 @@ int main(void)
 		cmocka_unit_test(test_the_deadline_of_each_kind),
 		cmocka_unit_test(test_a_lost_connection_ends_it),
 		cmocka_unit_test(test_no_shell_for_it),
+		cmocka_unit_test(test_a_start_command_that_fails_ends_it),
+		cmocka_unit_test(test_a_start_command_that_has_failed),
+		cmocka_unit_test(test_a_command_that_has_started),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,6 +194,11 @@ static int on_progress(void *opaque, const char *phase, int percent, const char 
 	return 0;
 }
 
+static void on_start_line(void *opaque, const char *line, size_t n)
+{
+	say_log(opaque, 1, line, n);
+}
+
 static const struct machine_network *get_network(void *opaque, const char *list)
 {
 	struct run_build *b = opaque;
@@ -395,14 +400,17 @@ static int build_image(struct run_build *b, struct error *e)
 
 static int make_template(struct run_build *b, struct error *e)
 {
+	const struct start_watch watch = {on_start_line, b, b->spec.start};
+	/* an agent's own program is not a service that E2B's clients wait for */
+	const struct prepare_more more = {.trust = b->agent.trust,
+		.disk_mb = b->agent.disk_mb,
+		.start = b->agent.is ? NULL : &watch};
 	int r;
 
 	b->prefix[0] = '\0';
 	(void)snprintf(b->step, sizeof(b->step), "finalize"); /* fits */
 	say_log(b, 1, "[finalize] boot, start and snapshot", 35);
-	r = prepare_template(&b->home, b->spec.build, &b->kernel,
-		&(struct prepare_more){.trust = b->agent.trust, .disk_mb = b->agent.disk_mb},
-		&b->progress, e);
+	r = prepare_template(&b->home, b->spec.build, &b->kernel, &more, &b->progress, e);
 	/* the template has its own link to the disk */
 	(void)workdir_remove(b->home.area_fd[HOME_IMAGES], b->spec.build);
 	return r;
