@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { Sandbox, Template, waitForFile } from 'e2b'
+import { Sandbox, Template, waitForFile, waitForTimeout } from 'e2b'
 import { atEnd, create, finish, native, test, testNatively, until } from './harness.mjs'
 
 const context = fs.mkdtempSync(path.join(os.tmpdir(), 'sdk-templates-'))
@@ -50,6 +50,15 @@ test('a step that fails is the error, and the old build stays', async () => {
     (e) => e.name === 'BuildError' && (native ? /no luck/ : /status 1/).test(e.message))
   const sb = await create({}, { create: (o) => Sandbox.create('sdk-web', o) })
   assert.ok(sb.sandboxId)
+})
+if (!native) test('a start command that fails is the fault of its line', async () => {
+  const lines = []
+  const t = template().setStartCmd('echo so far; ./nonexistent/path', waitForTimeout(10_000))
+  const e = await Template.build(t, 'sdk-start', { ...sizes, onBuildLogs: (l) => lines.push(l.message) })
+    .then(() => assert.fail('it must fail'), (e) => e)
+  assert.deepEqual([e.name, e.message], ['BuildError', 'start command failed: error running start command: exit status 127'])
+  assert.ok(e.stack.split('\n')[0].includes('templates.mjs'), e.stack)
+  assert.ok(lines.includes('[start] [stdout]: so far'), lines.join('\n'))
 })
 
 testNatively('build in the background, status, tags', async () => {
