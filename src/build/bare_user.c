@@ -19,10 +19,15 @@ enum {
 static const char passwd_path[] = "/etc/passwd", group_path[] = "/etc/group",
 		  shadow_path[] = "/etc/shadow";
 
-static bool is_to_make(const char *name)
+static bool needs_none(const char *name)
 {
-	return strcmp(name, "root") != 0 && strlen(name) <= NAME_MAX_BYTES &&
-	       !strchr("0123456789", *name) &&
+	return strcmp(name, "root") == 0 || strncmp(name, "root:", 5) == 0 ||
+	       (*name >= '0' && *name <= '9');
+}
+
+static bool can_be_made(const char *name)
+{
+	return *name && *name != '-' && strlen(name) <= NAME_MAX_BYTES &&
 	       name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")] == '\0';
 }
 
@@ -49,9 +54,10 @@ static const char *next_line(const char *line)
 	return end ? end + 1 : line + strlen(line);
 }
 
+/* The name may have a group behind a colon. */
 static bool has_name(const char *table, const char *name)
 {
-	size_t n = strlen(name);
+	size_t n = strcspn(name, ":");
 
 	for (const char *p = table; *p; p = next_line(p))
 		if (strncmp(p, name, n) == 0 && p[n] == ':')
@@ -146,10 +152,15 @@ int bare_user_make(struct machine *m, const char *name, struct error *e)
 	_cleanup_free_ char *users = NULL, *groups = NULL;
 	int r;
 
-	if (!is_to_make(name))
+	if (needs_none(name))
 		return 0;
 	r = read_table(m, passwd_path, &users, e);
 	if (r == 0)
 		r = read_table(m, group_path, &groups, e);
-	return r < 0 || has_name(users, name) ? r : add_user(m, name, users, groups, e);
+	if (r < 0 || has_name(users, name))
+		return r;
+	return can_be_made(name)
+		       ? add_user(m, name, users, groups, e)
+		       : error_set(e, ERROR_USAGE, EINVAL,
+				 "there is no user %s, and none of this name can be made", name);
 }

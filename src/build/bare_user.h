@@ -5,8 +5,9 @@
 #include "base/error.h"
 #include "build/machine.h"
 
-/* Makes the user with a group and a home, unless there is one of the name. Names that are numbers,
- * root, or of other characters than a-z 0-9 _ - name no user to make. */
+/* Makes the user with a group and a home, unless there is one of the name, behind which a group may
+ * follow after a colon. Numbers and root need none. Fails for a name that a template's user cannot
+ * have. */
 int bare_user_make(struct machine *m, const char *name, struct error *e);
 
 #endif

@@ -17,12 +17,13 @@ static const char login_script[] =
 	"if command -v bash >/dev/null 2>&1; then exec bash -l -c \"$1\"; fi; exec sh -l -c \"$1\"";
 
 /* Makes the user that its second word names, with a home and the right to become root, unless it
- * exists. For a number no user is made. */
+ * exists. For a number no user is made. It fails if a template can have no user of the name. */
 static const char user_script[] =
-	"set -e; n=$1; case $n in root|*[!a-z0-9_-]*|[0-9]*) exit 0;; esac\n"
-	"has() {\n" /* whether a line of the file matches the pattern; an image may lack grep */
+	"set -e; n=$1; case $n in root|root:*|[0-9]*) exit 0;; esac\n"
+	"has() {\n" /* whether a line is of the name and the pattern; an image may lack grep */
 	"  [ -f \"$1\" ] || return 1\n"
-	"  while IFS= read -r l || [ -n \"$l\" ]; do case $l in $2) return 0;; esac; done <\"$1\"\n"
+	"  while IFS= read -r l || [ -n \"$l\" ]; do case $l in \"$3\"$2) return 0;; esac; done "
+	"<\"$1\"\n"
 	"  return 1\n"
 	"}\n"
 	"end() {\n" /* ends the last line */
@@ -30,14 +31,17 @@ static const char user_script[] =
 	"  while IFS= read -r l; do l=; done <\"$1\"\n"
 	"  [ -z \"$l\" ] || echo >>\"$1\"\n"
 	"}\n"
-	"if ! has /etc/passwd \"$n:*\"; then\n"
+	"none() { echo \"there is no user $n, and none of this name can be made\" >&2; exit 1; }\n"
+	"case $n in ''|-*|*[!a-z0-9_-]*) has /etc/passwd ':*' \"${n%%:*}\" || none; exit 0;; esac\n"
+	"if ! has /etc/passwd ':*' \"$n\"; then\n"
+	"  [ ${#n} -le 32 ] || none\n"
 	"  end /etc/passwd; end /etc/group; end /etc/shadow\n"
 	"  id=1000\n"
 	"  while has /etc/passwd \"*:*:$id:*\" || has /etc/group \"*:*:$id:*\"; do id=$((id+1)); "
 	"done\n"
 	"  s=/bin/sh; [ ! -x /bin/bash ] || s=/bin/bash\n"
 	"  echo \"$n:x:$id:$id::/home/$n:$s\" >>/etc/passwd\n"
-	"  has /etc/group \"$n:*\" || echo \"$n:x:$id:\" >>/etc/group\n"
+	"  has /etc/group ':*' \"$n\" || echo \"$n:x:$id:\" >>/etc/group\n"
 	"  [ ! -f /etc/shadow ] || echo \"$n:*:19000:0:99999:7:::\" >>/etc/shadow\n"
 	"  mkdir -p \"/home/$n\"; [ ! -d /etc/skel ] || cp -R /etc/skel/. \"/home/$n/\"\n"
 	"  chown -R \"$id:$id\" \"/home/$n\"\n"
@@ -521,20 +525,26 @@ static char *say_why(const char *why)
 	return strdup(why);
 }
 
+/* What E2B says that the step failed at, or NULL. malloc'ed. */
+static char *name_failure(const char *type, const char *word)
+{
+	if (strcmp(type, "RUN") == 0)
+		return str_printf("failed to run command '%.*s'", quoted_length(word), word);
+	if (strcmp(type, "USER") == 0)
+		return strdup("failed to create user");
+	if (strcmp(type, "WORKDIR") == 0)
+		return strdup("failed to create workdir");
+	return NULL;
+}
+
 char *spec_words_of_failure(const struct spec *s, unsigned number, const char *why)
 {
 	const json_t *steps = json_object_get(s->root, "steps");
 	const json_t *step = number ? json_array_get(steps, number - 1) : NULL;
 	const char *type = json_tree_word(step, "type");
-	const char *command = json_string_value(json_array_get(json_object_get(step, "args"), 0));
-	char *said, *text = NULL;
+	const char *word = json_string_value(json_array_get(json_object_get(step, "args"), 0));
+	_cleanup_free_ char *what = type && word ? name_failure(type, word) : NULL;
+	_cleanup_free_ char *said = what ? say_why(why) : NULL;
 
-	if (!type || strcmp(type, "RUN") != 0 || !command)
-		return NULL;
-	said = say_why(why);
-	if (said)
-		text = str_printf(
-			"failed to run command '%.*s': %s", quoted_length(command), command, said);
-	free(said);
-	return text;
+	return said ? str_printf("%s: %s", what, said) : NULL;
 }

@@ -244,14 +244,18 @@ static void test_words_of_failure(void **state)
 			"invalid username: 'root123'"},
 		{1, "it took longer than 3600 s",
 			"failed to run command 'echo no; exit 3': it took longer than 3600 s"},
-		{2, "the command ended with status 3", NULL},
-		{3, "why", NULL},
+		{2, "the command ended with status 1", "failed to create user: exit status 1"},
+		{3, "/f: Not a directory", "failed to create workdir: /f: Not a directory"},
+		{4, "why", NULL},
+		{5, "why", NULL},
 		{0, "why", NULL},
 	};
 	struct spec s;
 
 	parse(ON_IMAGE("{\"type\": \"RUN\", \"args\": [\"echo no; exit 3\", \"u\"]},"
-		       "{\"type\": \"USER\", \"args\": [\"u\"]}"),
+		       "{\"type\": \"USER\", \"args\": [\"u\"]},"
+		       "{\"type\": \"WORKDIR\", \"args\": [\"/f\"]},"
+		       "{\"type\": \"ENV\", \"args\": [\"A\", \"1\"]}"),
 		&s);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_free_ char *got = spec_words_of_failure(&s, cases[i].step, cases[i].why);
