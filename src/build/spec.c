@@ -352,9 +352,63 @@ static int load_base(
 				 : template_load(home, name, t, w->e);
 }
 
+/* Where the commands of a template begin. malloc'ed. */
+static char *directory_of(const struct image_config *c)
+{
+	if (*c->workdir)
+		return strdup(c->workdir);
+	return strcmp(c->user, "root") == 0 ? strdup("/root") : str_printf("/home/%s", c->user);
+}
+
+static int join(const char *const *words, size_t n, char **ret, struct error *e)
+{
+	struct buf line = BUF_INIT(CONFIG_TEXT_MAX);
+	int r = words_join(&line, words, n);
+
+	if (r == 0)
+		r = buf_add_u8(&line, 0);
+	if (r < 0) {
+		buf_done(&line);
+		return error_set(e, ERROR_LIMIT, -r, "the start command is too long");
+	}
+	*ret = (char *)line.data; /* nothing was consumed */
+	return 0;
+}
+
+static bool changes_directory(const json_t *root)
+{
+	const json_t *step;
+	size_t i;
+
+	json_array_foreach(json_object_get(root, "steps"), i, step)
+	{
+		const char *type = json_tree_word(step, "type");
+
+		if (type && strcmp(type, "WORKDIR") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* As with E2B, what the base starts begins where it did, whatever WORKDIR the build has. */
+static int inherit_commands(struct writer *w, const struct image_config *c, const char *directory)
+{
+	const char *const words[] = {"/bin/sh", "-c", "cd \"$0\" && exec /bin/sh -c \"$1\"",
+		directory, c->start_command};
+
+	if (w->s->start || w->s->ready)
+		return 0;
+	if (*c->ready_command)
+		w->s->ready = kept(w, c->ready_command);
+	return *c->start_command && changes_directory(w->s->root)
+		       ? join(words, ARRAY_SIZE(words), &w->s->inherited, w->e)
+		       : 0;
+}
+
 /* Or a snapshot. */
 static int begin_on_template(struct writer *w, const struct home *home, const char *name)
 {
+	_cleanup_free_ char *directory = NULL;
 	struct template t = {0};
 	int r = load_base(w, home, name, &t);
 
@@ -363,17 +417,12 @@ static int begin_on_template(struct writer *w, const struct home *home, const ch
 	w->stage->base = quoted(w, name, false);
 	w->user = kept(w, t.config.user);
 	w->s->on_template = true;
-	if (!w->s->start && !w->s->ready && *t.config.ready_command)
-		w->s->ready = kept(w, t.config.ready_command); /* of what it starts */
-	if (!*t.config.workdir) { /* commands begin in the home there */
-		_cleanup_free_ char *dir = str_printf("/home/%s", t.config.user);
-
-		add_word(w, DOCKERFILE_WORKDIR, 0, "WORKDIR",
-			strcmp(t.config.user, "root") == 0 || !dir ? "/root"
-								   : quoted(w, dir, false));
-	}
+	directory = directory_of(&t.config);
+	r = directory ? inherit_commands(w, &t.config, directory) : -ENOMEM;
+	if (r == 0 && !*t.config.workdir) /* commands begin in the home there */
+		add_word(w, DOCKERFILE_WORKDIR, 0, "WORKDIR", quoted(w, directory, false));
 	template_done(&t);
-	return 0;
+	return r;
 }
 
 static void take_snapshot(struct spec *s, const json_t *base)
@@ -479,22 +528,14 @@ void spec_done(struct spec *s)
 	dockerfile_done(&s->file);
 	json_decref(s->root);
 	s->root = NULL;
+	free(TAKE_PTR(s->inherited));
 }
 
 int spec_login_command(const char *command, char **ret, struct error *e)
 {
 	const char *const words[] = {"/bin/sh", "-c", login_script, "sh", command};
-	struct buf line = BUF_INIT(CONFIG_TEXT_MAX);
-	int r = words_join(&line, words, ARRAY_SIZE(words));
 
-	if (r == 0)
-		r = buf_add_u8(&line, 0);
-	if (r < 0) {
-		buf_done(&line);
-		return error_set(e, ERROR_LIMIT, -r, "the start command is too long");
-	}
-	*ret = (char *)line.data; /* nothing was consumed */
-	return 0;
+	return join(words, ARRAY_SIZE(words), ret, e);
 }
 
 /* --- what clients are told --- */

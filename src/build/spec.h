@@ -16,7 +16,8 @@
  *	 	"cache": of RUN: the id of a cache (cache_mount.h), which is SPEC_CACHE_DIR then}],
  *	 "agent": of a hosted agent (agent_plan.h); its plan adds base and steps}
  *
- * On a template, steps run as the template's user in its directory. On an image, they run as the
+ * On a template, steps run as the template's user in its directory. Its start command stays, if the
+ * build has none of its own, and begins in the template's directory. On an image, they run as the
  * user `user` in its home; the user is made if the image has none. RUN is a command for a login
  * shell. Files of COPY belong to the current user unless the step says otherwise.
  *
@@ -54,6 +55,7 @@ struct spec {
 	json_t *root;		/* owned; the strings below are in it */
 	struct dockerfile file; /* `line` of a step is its number in the list, 0 for our own */
 	const char *build, *auth, *start, *ready; /* the last three may be NULL */
+	char *inherited; /* owned: the base's start command, if a step changes its directory */
 	bool on_template, own_registry;
 	struct base_snapshot snapshot; /* without an id if the base is another */
 	uint32_t cpus, memory_mb, free_mb;

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-enum { NESTED_MAX = 3, SLEEP_MAX_S = 3600 };
+enum { NESTED_MAX = 8, SLEEP_MAX_S = 3600 };
 
 static const char *base_name(const char *path)
 {

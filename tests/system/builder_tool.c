@@ -84,7 +84,7 @@ static int read_spec(struct builder_options *o, struct spec *s, struct error *e)
 	s->file.stages[0].base = o->file->stages[0].base;
 	o->file = &s->file;
 	o->no_triggers = true;
-	o->start = start;
+	o->start = start ? start : s->inherited;
 	o->ready = s->ready;
 	return 0;
 }

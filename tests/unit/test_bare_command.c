@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "sandbox/bare_command.h"
 
 enum { LINE_BYTES = 512 };
@@ -44,6 +46,24 @@ static void test_split(void **state)
 	splits("/bin/sh -c 'x y' name other third", "/bin/sh|-c|x y|name|other|third");
 	splits("a $HOME", "");
 	splits("", "");
+}
+
+/* As builds on builds on templates make it of what the template starts. */
+static void test_inherited(void **state)
+{
+	static const char moves[] = "cd \"$0\" && exec /bin/sh -c \"$1\"";
+	char line[LINE_BYTES] = "/app/server 2";
+
+	for (unsigned i = 0; i < 4; i++) {
+		const char *const words[] = {"/bin/sh", "-c", moves, "/app", line};
+		struct buf all = BUF_INIT(LINE_BYTES - 1);
+
+		assert_int_equal(words_join(&all, words, ARRAY_SIZE(words)), 0);
+		assert_int_equal(buf_add_u8(&all, 0), 0);
+		(void)snprintf(line, sizeof(line), "%s", (const char *)buf_head(&all)); /* fits */
+		buf_done(&all);
+	}
+	splits(line, "/app/server|2");
 }
 
 static void ready(const char *command, enum bare_ready_kind want, uint32_t number)
@@ -152,6 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_inherited),
 		cmocka_unit_test(test_ready),
 		cmocka_unit_test(test_files_and_processes),
 		cmocka_unit_test(test_urls),

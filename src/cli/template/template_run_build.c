@@ -390,7 +390,7 @@ static int build_image(struct run_build *b, struct error *e)
 
 	if (r == 0 && b->spec.start)
 		r = spec_login_command(b->spec.start, &start, e);
-	o.start = start;
+	o.start = start ? start : b->spec.inherited;
 	if (r == 0)
 		r = builder_run(&o, e);
 	end_line(b);
