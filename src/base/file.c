@@ -142,6 +142,25 @@ int file_write_atomic(int dirfd, const char *name, const void *data, size_t len,
 	return 0;
 }
 
+int file_open_unnamed(int dirfd, const char *path)
+{
+	_cleanup_free_ char *name = NULL;
+	int fd = openat(dirfd, path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), r;
+	char id[9];
+
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
+		return fd < 0 ? -errno : fd;
+	r = str_random_id(id, sizeof(id));
+	name = r < 0 ? NULL : str_printf("%s/.unnamed-%s", path, id);
+	if (!name)
+		return r < 0 ? r : -ENOMEM;
+	fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	(void)unlinkat(dirfd, name, 0); /* else it stays for its directory's owner */
+	return fd;
+}
+
 int file_mkdir_p(const char *path, mode_t mode)
 {
 	_cleanup_free_ char *p = strdup(path);

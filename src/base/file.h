@@ -31,6 +31,11 @@ int file_write_text(int dirfd, const char *name, const char *text);
  * rename, fsync of the directory. */
 int file_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode);
 
+/* Opens a new file without a name in a directory, to read and write. It goes when it is closed. Not
+ * all file systems have such files (virtiofs, NFS): there it has a name for a moment, which a kill
+ * leaves behind. Returns the descriptor or -errno. */
+int file_open_unnamed(int dirfd, const char *path);
+
 /* Creates path and its missing parents; an existing directory is success. */
 int file_mkdir_p(const char *path, mode_t mode);
 

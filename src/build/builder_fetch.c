@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "build/builder_internal.h"
 #include "oci/url.h"
 
@@ -28,8 +29,8 @@ static int get(struct builder *b, const char *url, int fd, char *digest, struct 
 
 static int fetch(struct builder *b, const char *url, struct fetched_file *to, struct error *e)
 {
-	_cleanup_close_ int fd = openat(b->w.fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	int r = fd < 0 ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot make a file")
+	_cleanup_close_ int fd = file_open_unnamed(b->w.fd, ".");
+	int r = fd < 0 ? error_set_errno(e, ERROR_NO_SPACE, -fd, "cannot make a file")
 		       : get(b, url, fd, to->digest, e);
 
 	if (r < 0)

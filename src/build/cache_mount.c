@@ -27,7 +27,7 @@ enum {
 	POLL_MS = 100,
 	ENTRIES_MAX = 4096,
 	TMP_BYTES = 32,
-	TMP_OLD_S = 3600, /* a live build has it for a moment */
+	TMP_OLD_S = 3600, /* a live build writes to it */
 };
 
 /* A file begins with this; the records are at its end. */
@@ -330,23 +330,33 @@ static int write_all(struct writing *w, const char *path, struct error *e)
 	return r < 0 ? r : put(w, &h, sizeof(h), e);
 }
 
-static int publish(const struct cache_mount *c, int fd)
+/* It has a name, as not all file systems can give one to a file without. */
+static int make_file(const struct cache_mount *c, char name[TMP_BYTES])
 {
-	char tmp[TMP_BYTES], self[40];
+	int fd;
 
-	(void)snprintf(tmp, sizeof(tmp), "%s", tmp_prefix); /* fits */
-	if (str_random_id(tmp + strlen(tmp_prefix), 21) < 0)
+	(void)snprintf(name, TMP_BYTES, "%s", tmp_prefix); /* fits */
+	if (str_random_id(name + strlen(tmp_prefix), 21) < 0)
 		return -EIO;
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd); /* fits */
-	if (linkat(AT_FDCWD, self, c->dirfd, tmp, AT_SYMLINK_FOLLOW) < 0)
-		return -errno;
-	return renameat(c->dirfd, tmp, c->dirfd, c->key) < 0 ? -errno : 0;
+	fd = openat(c->dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+/* In place of the old one, or it goes. r: whether it is whole. */
+static int publish(const struct cache_mount *c, const char *name, int r, struct error *e)
+{
+	if (r == 0 && renameat(c->dirfd, name, c->dirfd, c->key) < 0)
+		r = error_set_errno(e, ERROR_HOST, errno, "cannot write the cache");
+	if (r < 0)
+		(void)unlinkat(c->dirfd, name, 0); /* or it is trimmed later */
+	return r;
 }
 
 int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path,
 	struct disk_budget *budget, struct error *e)
 {
-	_cleanup_close_ int fd = openat(c->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	char name[TMP_BYTES];
+	_cleanup_close_ int fd = c->unkept ? -1 : make_file(c, name);
 	_cleanup_free_ uint8_t *piece = malloc(PIECE);
 	struct writing w = {.fd = fd,
 		.bytes_max = c->bytes_max,
@@ -356,7 +366,7 @@ int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path
 		.budget = budget,
 		.asked = PIECE};
 	int r = c->unkept ? 0
-		: fd < 0  ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the cache")
+		: fd < 0  ? error_set_errno(e, ERROR_NO_SPACE, -fd, "cannot write the cache")
 		: !piece  ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory")
 			  : write_all(&w, path, e);
 
@@ -365,10 +375,7 @@ int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path
 		free((char *)(uintptr_t)w.items[i].entry.target);
 	}
 	free(w.items);
-	if (r < 0 || c->unkept)
-		return r;
-	r = publish(c, fd);
-	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot write the cache") : 0;
+	return fd < 0 ? r : publish(c, name, r, e);
 }
 
 /* --- locks --- */

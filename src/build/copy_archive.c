@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -137,10 +138,10 @@ static int read_small(struct tree_sink *s, const char *path, char **ret, size_t 
 static int spool(const struct copy *c, const struct files_entry *f, struct error *e)
 {
 	_cleanup_free_ uint8_t *chunk = malloc(MACHINE_CHUNK_BYTES);
-	_cleanup_close_ int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = file_open_unnamed(AT_FDCWD, "/tmp");
 	uint64_t offset = 0;
 	size_t n = 0;
-	int r = fd < 0 ? -errno : chunk ? 0 : -ENOMEM;
+	int r = fd < 0 ? fd : chunk ? 0 : -ENOMEM;
 
 	if (r < 0)
 		return error_set_errno(e, ERROR_NO_SPACE, -r, "cannot make a file in /tmp");

@@ -360,6 +360,8 @@ static void files(void **state)
 	_cleanup_close_ int dir = temporary_directory(path);
 	_cleanup_free_ char *data = NULL;
 	struct stat st;
+	int unnamed;
+	char byte;
 	size_t n;
 
 	assert_int_equal(file_write_atomic(dir, "a", "first", 5, 0600), 0);
@@ -378,6 +380,12 @@ static void files(void **state)
 	assert_int_equal(file_mkdir_p(deep, 0700), 0);
 	(void)snprintf(deep, sizeof(deep), "%s/a/y", path);
 	assert_true(file_mkdir_p(deep, 0700) < 0);
+	unnamed = file_open_unnamed(dir, "x/y/z");
+	assert_int_equal(write(unnamed, "x", 1), 1);
+	assert_int_equal(pread(unnamed, &byte, 1, 0), 1);
+	assert_int_equal(unlinkat(dir, "x/y/z", AT_REMOVEDIR), 0); /* nothing is in there */
+	assert_int_equal(close(unnamed), 0);
+	assert_true(file_open_unnamed(dir, "x/y/z") < 0);
 	assert_int_equal(symlinkat("/", dir, "x/root"), 0); /* must not be followed */
 	assert_int_equal(file_remove_tree(dir, "x"), 0);
 	assert_int_equal(file_remove_tree(dir, "x"), 0);

@@ -244,10 +244,10 @@ static int read_ignore(int dirfd, struct ignore *ret, struct error *e)
 static int open_file(struct error *e)
 {
 	const char *dir = getenv("TMPDIR");
-	int fd = open(dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int fd = file_open_unnamed(AT_FDCWD, dir ? dir : "/tmp");
 
-	return fd < 0 ? error_set_errno(e, ERROR_HOST, errno, "cannot make a file in %s",
-				dir ? dir : "/tmp")
+	return fd < 0 ? error_set_errno(
+				e, ERROR_HOST, -fd, "cannot make a file in %s", dir ? dir : "/tmp")
 		      : fd;
 }
 
