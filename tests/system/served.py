@@ -3,6 +3,7 @@ check that store, processes and files agree. With --vm the real `mayfly serve`, 
 boots guests and with TEST_TEMPLATE in MAYFLY_HOME; with --bare the same with bare guests, which any
 /dev/kvm runs at full speed (tests/guests/agent.c); else native agents (serve-native)."""
 import base64
+import contextlib
 import json
 import os
 import re
@@ -514,7 +515,8 @@ def run_tests(name, tests, home, options=()):
         print(f"not ok - {name}: the daemon ended with status {status}")
     for pid, sandbox in owners(d).items():
         if sandbox != NOWHERE:  # what failed must not stay
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     if failures:
         with open(os.path.join(home, "log"), errors="replace") as f:
             print("".join(f.readlines()[-20:]))
