@@ -318,7 +318,7 @@ static void end_agent(unsigned *failures)
 int main(int argc, char **argv)
 {
 	const struct test *const suites[] = {
-		process_tests, file_tests, survey_tests, trace_tests, hostile_tests};
+		process_tests, input_tests, file_tests, survey_tests, trace_tests, hostile_tests};
 	unsigned failures = 0;
 
 	if (argc < 3) {

@@ -25,8 +25,8 @@ struct test {
 	void (*run)(void);
 };
 
-extern const struct test process_tests[], file_tests[], survey_tests[], trace_tests[],
-	hostile_tests[];
+extern const struct test process_tests[], input_tests[], file_tests[], survey_tests[],
+	trace_tests[], hostile_tests[];
 
 void test_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void test_skip(const char *reason);
@@ -61,6 +61,7 @@ struct command {
 	const void *input; /* for AGENT_EXEC_STDIN: sent, then the end of file */
 	size_t input_bytes;
 };
+#define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
 void make_exec(const struct command *k, struct agent_exec *x);
 /* Reads events into o until EXIT, ERROR or the connection's end; input is sent meanwhile. */
 void collect(struct agent_conn *c, struct outcome *o, const void *input, size_t n);

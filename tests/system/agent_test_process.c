@@ -14,8 +14,6 @@
 #include "base/clock.h"
 #include "sandbox/entry.h"
 
-#define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
-
 void pause_ms(unsigned ms)
 {
 	struct timespec ts = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
@@ -115,43 +113,6 @@ static void test_stdin_null(void)
 		&o);
 	CHECK(output_is(&o.out, "0\n"));
 	outcome_done(&o);
-}
-
-/* Whether an end says that nothing of the input was read. */
-static bool is_unread(struct agent_conn *c, const char *script, unsigned flags, const void *input,
-	size_t n, unsigned status)
-{
-	struct outcome o;
-	bool unread;
-
-	run_command(c,
-		&(struct command){.argv = ARGV("sh", "-c", script),
-			.flags = flags,
-			.input = input,
-			.input_bytes = n},
-		&o);
-	unread = !o.failed && o.exit.status == status && o.exit.flags & AGENT_EXIT_UNREAD;
-	outcome_done(&o);
-	return unread;
-}
-
-static void test_stdin_unread(void)
-{
-	enum { LONG = 300000 }; /* more than a pipe holds */
-	struct agent_conn *c = dial_agent();
-	char *text = calloc(1, LONG);
-
-	CHECK(text);
-	CHECK(is_unread(c, "exit 3", AGENT_EXEC_STDIN, "x", 1, 3));
-	CHECK(is_unread(c, "sleep 0.2; exit 3", AGENT_EXEC_STDIN, "x", 1, 3));
-	CHECK(is_unread(c, "sleep 0.2; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
-	CHECK(is_unread(c, "exec <&-; sleep 0.2; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
-	CHECK(!is_unread(c, "read x; exit 3", AGENT_EXEC_STDIN, "x", 1, 3));
-	CHECK(!is_unread(
-		c, "sleep 0.2; head -c 1 >/dev/null; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
-	CHECK(!is_unread(c, "cat >/dev/null; exit 3", AGENT_EXEC_STDIN, text, LONG, 3));
-	CHECK(!is_unread(c, "exit 3", 0, NULL, 0, 3));
-	free(text);
 }
 
 static void test_environment(void)
@@ -799,7 +760,8 @@ static void test_one_shots(void)
 	CHECK(one_shot(AGENT_SIGNAL_PROCESS, &sig, &class) == 0);
 	collect(c, &o, NULL, 0);
 	outcome_done(&o);
-	CHECK((o.exit.flags & AGENT_EXIT_SIGNALED) && o.exit.status == SIGTERM);
+	CHECK(o.exit.flags == (AGENT_EXIT_SIGNALED | AGENT_EXIT_UNREAD) &&
+		o.exit.status == SIGTERM);
 }
 
 static bool is_stopped(uint32_t pid)
@@ -887,22 +849,6 @@ static void test_list(void)
 	CHECK(agent_signal_process(l, soon(), &kill_it, NULL) == 0);
 }
 
-/* A signal is not stuck behind input that nobody reads. */
-static void test_signal_passes_input(void)
-{
-	static uint8_t zeros[AGENT_STDIN_WINDOW];
-	struct agent_conn *c = dial_agent();
-	struct outcome o;
-
-	CHECK(start_shell(c, "sleep 30", AGENT_EXEC_STDIN));
-	CHECK(agent_send_stdin(c, zeros, sizeof(zeros)) == (ssize_t)sizeof(zeros));
-	CHECK(agent_stdin_room(c) == 0 && agent_send_stdin(c, zeros, 1) == 0);
-	CHECK(agent_send_signal(c, SIGTERM, AGENT_SIGNAL_GROUP) == 0);
-	collect(c, &o, NULL, 0);
-	outcome_done(&o);
-	CHECK((o.exit.flags & AGENT_EXIT_SIGNALED) && o.exit.status == SIGTERM);
-}
-
 /* The restore path: identity and command in one write. */
 static void test_pipelined(void)
 {
@@ -987,7 +933,6 @@ const struct test process_tests[] = {
 	{"signalled", test_signalled},
 	{"1 MiB both ways", test_bytes},
 	{"standard input", test_stdin_null},
-	{"standard input that is not read", test_stdin_unread},
 	{"environment", test_environment},
 	{"clean child", test_clean_child},
 	{"exec errors", test_exec_errors},
@@ -1011,7 +956,6 @@ const struct test process_tests[] = {
 	{"one-shot requests", test_one_shots},
 	{"input waits", test_input_waits},
 	{"list processes", test_list},
-	{"signal passes input", test_signal_passes_input},
 	{"pipelined", test_pipelined},
 	{"process limit", test_process_limit},
 	{"metrics and sync", test_metrics},

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "rules/call_asked.h"
+#include "rules_request.h"
 
 #define TOOL(name, arguments)                                                                      \
 	"{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'" name                    \
@@ -44,25 +45,12 @@ static void begin(struct asks *a, const char *rules, const char *path, const cha
 	struct error e = {0};
 	struct policy_at top = {.e = &e};
 	json_t *v = json_loads(policy, 0, NULL);
-	struct rules_question q = {.kind = RULES_REQUEST,
-		.name = "api.test",
-		.port = 443,
-		.tls = true,
-		.method = "POST",
-		.path = path,
-		.has_body = true};
+	struct rules_question q;
 
 	if (!v || rules_make(&top, v, RULES_MAX, &a->rules) < 0)
 		fail_msg("%s: %s", policy, e.message);
 	json_decref(v);
-	a->reader = NULL;
-	a->v = rules_judge(&a->rules, &q);
-	if (a->v.body) {
-		a->reader = call_reader_new(a->v.body, path, NULL);
-		(void)call_reader_feed(a->reader, body, strlen(body));
-		q.call = call_reader_end(a->reader);
-		a->v = rules_judge(&a->rules, &q);
-	}
+	a->v = rules_request_judge(&a->rules, path, body, &q, &a->reader);
 	assert_int_equal(call_asked_make(a->v.rule, q.call, &a->asked), 0);
 }
 

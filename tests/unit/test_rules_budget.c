@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "rules/rules.h"
+#include "rules_request.h"
 
 #define DOCUMENT(more, rule) "{\"version\":1,\"default\":\"deny\"," more "\"rules\":[" rule "]}"
 #define RULE(budget)                                                                               \
@@ -145,23 +146,10 @@ static void prices_are_sums(void **state)
 /* A request with a body, as the rules see it. */
 static struct rules_verdict judge(const struct rules *r, const char *path, const char *body)
 {
-	struct rules_question q = {.kind = RULES_REQUEST,
-		.name = "api.test",
-		.port = 443,
-		.tls = true,
-		.method = "POST",
-		.path = path,
-		.has_body = true};
-	struct rules_verdict v = rules_judge(r, &q);
+	struct rules_question q;
 	struct call_reader *reader;
+	struct rules_verdict v = rules_request_judge(r, path, body, &q, &reader);
 
-	if (!v.body)
-		return v;
-	reader = call_reader_new(v.body, path, NULL);
-	assert_non_null(reader);
-	(void)call_reader_feed(reader, body, strlen(body));
-	q.call = call_reader_end(reader);
-	v = rules_judge(r, &q);
 	call_reader_free(reader);
 	return v;
 }

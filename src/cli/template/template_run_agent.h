@@ -32,8 +32,8 @@ int run_agent_unpack(struct run_agent *a, struct spec *s, int dirfd, struct disk
 typedef int (*run_agent_need_fn)(
 	void *opaque, bool runtime, const char *name, char **ret, struct error *e);
 
-/* Calls `need` for the plan's runtime, whose template becomes the base of s, or for what FROM names
- * in a Dockerfile if it may be a template that is not there. */
+/* Calls `need` for the plan's runtime, whose template becomes the base of s. Of a Dockerfile it
+ * calls it for names behind FROM that may be templates that are not there. */
 int run_agent_needs(const struct run_agent *a, struct spec *s, const struct home *home,
 	run_agent_need_fn need, void *opaque, struct error *e);
 
