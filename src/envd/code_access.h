@@ -9,8 +9,10 @@
 #include "http/request.h"
 
 /* token: envd's, or NULL if the sandbox is not secure. revoked: it is good for nothing any more.
- * False: a request to ROUTE_INTERPRETER_PORT that runs code without X-Access-Token, or any but
- * GET /health and OPTIONS with a wrong one. E2B's clients send it with POST /execute only. */
+ * Without X-Access-Token a request to ROUTE_INTERPRETER_PORT passes only if its exact method and
+ * path are among those that E2B's clients send so: GET /health, OPTIONS, and the calls about
+ * contexts. Other spellings take the token, because a service may decode or fold paths in its own
+ * way. A wrong token passes with GET /health and OPTIONS only. */
 bool code_access_allowed(const struct request *r, const char *token, bool revoked);
 
 #endif

@@ -109,7 +109,9 @@ const char *between_find(struct fleet *f, struct between_caller *caller, const c
 		return "several sandboxes have this name: use an id";
 	}
 	if (ret->rule < 0)
-		return "its allowIn does not name this sandbox";
+		return network_in_runs_code(port) ? "its allowIn does not name this sandbox with "
+						    "this port, where code runs"
+						  : "its allowIn does not name this sandbox";
 	if (is_revoked(f, caller->key_id))
 		return "the API key was revoked";
 	return s.paused && !ret->resumes ? "it is paused, and traffic does not resume it" : NULL;

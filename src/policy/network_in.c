@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 struct entry {
@@ -66,6 +67,30 @@ static bool is_one(const struct entry *entry, const char *text)
 	return text && strlen(text) == entry->bytes && memcmp(text, entry->who, entry->bytes) == 0;
 }
 
+bool network_in_runs_code(uint16_t port)
+{
+	static const uint16_t ports[] = {
+		2222,  /* ssh servers without root */
+		2345,  /* Delve */
+		5005,  /* JDWP */
+		5678,  /* debugpy */
+		9222,  /* Chrome's DevTools */
+		9229,  /* Node.js's inspector */
+		49983, /* envd */
+		49999, /* the code interpreter */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++)
+		if (ports[i] == port)
+			return true;
+	return false;
+}
+
+static bool has_port(const struct entry *entry, uint16_t port)
+{
+	return entry->port ? entry->port == port : !network_in_runs_code(port);
+}
+
 int network_in_find(const json_t *network, const char *id, const char *name, uint16_t port)
 {
 	const json_t *list = json_object_get(network, "allowIn");
@@ -74,7 +99,7 @@ int network_in_find(const json_t *network, const char *id, const char *name, uin
 		const char *text = json_string_value(json_array_get(list, i));
 		struct entry entry;
 
-		if (!text || parse(text, &entry) || (entry.port && entry.port != port))
+		if (!text || parse(text, &entry) || !has_port(&entry, port))
 			continue;
 		if (entry.who[0] == '*' || is_one(&entry, id) || is_one(&entry, name))
 			return (int)i;

@@ -19,6 +19,10 @@ enum {
  * member. */
 int network_in_check(const json_t *network, struct error *e);
 
+/* Whether a caller of this port may run code in the sandbox: the code interpreter's, debuggers'. An
+ * entry lets callers in there only if it has ":PORT". */
+bool network_in_runs_code(uint16_t port);
+
 /* Finds the entry that lets another sandbox connect to the port. id, name: of that sandbox; name is
  * from its metadata, or NULL. network: checked, or NULL. Returns the entry's index, or -1 if it may
  * not connect. */

@@ -6,11 +6,15 @@ in words what the attacker now has. An empty list is passed. A case that cannot 
   tests/attack/test_NAME CASE...    some
 
 `tests/run attack` runs every program that is named test_* here."""
+import contextlib
 import os
+import shutil
 import sys
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system"))
+
+import served  # noqa: E402  pylint: disable=wrong-import-position
 
 CASES = []
 SHOWN = 5  # entries of a gain that are printed
@@ -24,6 +28,22 @@ def attack(fn):
     """Marks a case. Its name is what docs/threat-model.md quotes: `attack NAME: fn`."""
     CASES.append(fn)
     return fn
+
+
+@contextlib.contextmanager
+def daemon(*options):
+    """A daemon of its own with native agents, and a key that may make many sandboxes. All of it ends with the case."""
+    d = served.Daemon(served.make_home("attack."), options)
+    d.start()
+    try:
+        yield d, d.key("attacked", "--max-sandboxes", "100", "--max-creates", "100000")
+    finally:
+        operator = os.path.join(d.home, "daemon.sock")
+        for sandbox in served.ids(operator, None):
+            served.ask(operator, "DELETE", f"/sandboxes/{sandbox}")
+        served.eventually(lambda: not d.directories())
+        d.stop()
+        shutil.rmtree(d.home, ignore_errors=True)
 
 
 def try_case(fn):
