@@ -1,9 +1,9 @@
 /* Teams, keys and usage of the client, and the operator's requests to the store (operator.h).
  *
- * A key may create, rename and revoke keys only if the operator allows it. The operator must allow it
- * because each new key has its own limits, and its tier's minutes anew. A key can neither give more
- * than it has nor pass this right on. It reaches itself, the keys that it made, and those that these
- * made; never a key that may have more than it. */
+ * A key may create, rename and revoke keys only if the operator allows it, because each new key has
+ * its own limits, and its tier's minutes anew. A key can neither give more than it has nor pass
+ * this right on. It reaches itself, the keys that it made, and those that these made, but no key
+ * that may have more than it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 #include "api/operation.h"
 #include "store/keys.h"
 
-/* Makes a TeamAPIKey. For the operator it also has the team, the maker and the limits. Both return a new
- * reference, or NULL when out of memory. */
+/* Makes a TeamAPIKey. For the operator it also has the team, the maker and the limits. Both return
+ * a new reference, or NULL when out of memory. */
 json_t *key_json(const struct store_key *k, bool for_operator);
 json_t *team_json(const struct store_team *t, bool is_default);
 

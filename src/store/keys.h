@@ -22,8 +22,8 @@ enum {
 	STORE_KEY_LINE_MAX = 16,      /* makers of makers that are looked at */
 };
 
-/* Id of the built-in key, which owns what the host's operator makes without a key. It has no secret.
- * No call of this file changes it: to those it does not exist. */
+/* Id of the built-in key, which owns what the host's operator makes without a key. It has no
+ * secret. To the calls that change keys it does not exist. */
 #define STORE_KEY_LOCAL "00000000-0000-4000-8000-000000000000"
 
 /* In every number 0 means the daemon's default. tier NULL means none. */
@@ -89,8 +89,8 @@ int store_key_local(struct store *s, uint64_t now_ns, struct store_key **ret, st
 int store_key_list(struct store *s, const char *team_id,
 	int (*each)(void *arg, const struct store_key *k), void *arg, struct error *e);
 
-/* Synced, all three; -ENOENT for the built-in key. Revoking a revoked key succeeds and keeps the first time. Revoking also
- * disables the key's webhooks and drops their pending deliveries. */
+/* Synced, all three; -ENOENT for the built-in key. Revoking a revoked key succeeds and keeps the
+ * first time. Revoking also disables the key's webhooks and drops their pending deliveries. */
 int store_key_rename(struct store *s, const char *id, const char *name, struct error *e);
 int store_key_set_limits(
 	struct store *s, const char *id, const struct store_limits *limits, struct error *e);
