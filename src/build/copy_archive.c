@@ -1,18 +1,13 @@
 #include "build/copy_archive.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "dockerfile/path.h"
 #include "image/unpack.h"
@@ -134,36 +129,16 @@ static int read_small(struct tree_sink *s, const char *path, char **ret, size_t 
 	return -ENOENT;
 }
 
-/* A copy on this host, which only this process knows. */
-static int spool(const struct copy *c, const struct files_entry *f, struct error *e)
-{
-	_cleanup_free_ uint8_t *chunk = malloc(MACHINE_CHUNK_BYTES);
-	_cleanup_close_ int fd = file_open_unnamed(AT_FDCWD, "/tmp");
-	uint64_t offset = 0;
-	size_t n = 0;
-	int r = fd < 0 ? fd : chunk ? 0 : -ENOMEM;
-
-	if (r < 0)
-		return error_set_errno(e, ERROR_NO_SPACE, -r, "cannot make a file in /tmp");
-	do {
-		r = c->from->read(c->from, f->path, offset, chunk, MACHINE_CHUNK_BYTES, &n, e);
-		if (r == 0 && fd_pwrite_full(fd, chunk, n, (off_t)offset) < 0)
-			r = error_set(e, ERROR_NO_SPACE, ENOSPC, "cannot write into /tmp");
-		offset += n;
-	} while (r == 0 && n == MACHINE_CHUNK_BYTES);
-	return r < 0 ? r : TAKE_FD(fd);
-}
-
 int copy_archive(const struct copy *c, const struct files_entry *f, const char *to, struct error *e)
 {
 	static const struct tree_sink_ops ops = {add, lookup, read_small};
 	struct arrival a = {.sink.ops = &ops, .copy = c, .to = to};
-	_cleanup_close_ int fd = spool(c, f, e);
+	_cleanup_close_ int fd = c->from->open ? c->from->open(c->from, f->path, e) : -1;
 	struct error why = {0};
 	int r;
 
 	if (fd < 0)
-		return fd;
+		return c->from->open ? fd : 0;
 	r = unpack(&(struct parse_options){.job = PARSE_TAR, .fd = fd}, &a.sink, &why);
 	if (r == 0)
 		return 1;

@@ -1,6 +1,7 @@
 /* ADD of a tar archive, plain or with gzip, bzip2, xz or zstd. Its content goes into a folder. A
- * jailed process reads the archive (image/unpack.h). Device files are left out. Of extended
- * attributes those stay that COPY keeps. The image's `ln` makes links. */
+ * jailed process reads the archive where it lies (image/unpack.h), so this host writes nothing of
+ * it. Device files are left out. Of extended attributes those stay that COPY keeps. The image's
+ * `ln` makes links. */
 #ifndef BUILD_COPY_ARCHIVE_H
 #define BUILD_COPY_ARCHIVE_H
 

@@ -64,6 +64,9 @@ struct files {
 	/* Reads the extended attributes of a file or directory that COPY keeps: capabilities, and
 	 * those of `user.` whose values are text. NULL: the source knows none. */
 	int (*xattrs)(struct files *f, const char *path, struct files_xattrs *ret, struct error *e);
+	/* Opens a regular file for reading, from its start. Returns a descriptor, which is the
+	 * caller's. NULL: the source's files have none on this host. */
+	int (*open)(struct files *f, const char *path, struct error *e);
 };
 
 /* The build's directory. Links never lead above its top. If it has `parts`, the first component of

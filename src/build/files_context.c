@@ -249,6 +249,18 @@ static int context_read(struct files *f, const char *path, uint64_t offset, void
 	return 0;
 }
 
+static int context_open(struct files *f, const char *path, struct error *e)
+{
+	_cleanup_close_ int fd = open_inside(of(f), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set_errno(e, ERROR_HOST, fd < 0 ? -fd : errno, "%.200s", path);
+	return S_ISREG(st.st_mode)
+		       ? TAKE_FD(fd)
+		       : error_set(e, ERROR_HOST, EINVAL, "%.200s is not a file any more", path);
+}
+
 /* --- extended attributes --- */
 
 static char *copy_text(struct files_xattrs *x, const char *text)
@@ -325,7 +337,7 @@ static int context_xattrs(
 void files_context_init(struct files_context *c, int fd, bool parts, const struct ignore *ignore)
 {
 	*c = (struct files_context){
-		.files = {context_stat, context_list, context_read, context_xattrs},
+		.files = {context_stat, context_list, context_read, context_xattrs, context_open},
 		.fd = fd,
 		.parts = parts,
 		.ignore = ignore,

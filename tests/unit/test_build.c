@@ -249,7 +249,7 @@ static void test_context(void **state)
 	struct ignore g;
 	struct error e = {0};
 	size_t n;
-	int fd;
+	int fd, out;
 
 	assert_non_null(mkdtemp(dir));
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -269,6 +269,11 @@ static void test_context(void **state)
 	assert_int_equal(c.files.read(&c.files, "z/in", 2, text, sizeof(text), &n, NULL), 0);
 	assert_true(n == 3 && memcmp(text, "txt", 3) == 0); /* a link to the directory's top */
 	assert_true(c.files.stat(&c.files, "z/out", &f, NULL) < 0); /* not this host's */
+	assert_true(c.files.open(&c.files, "z/out", NULL) < 0);
+	assert_true(c.files.open(&c.files, "z", NULL) < 0);
+	out = c.files.open(&c.files, "z/in", NULL);
+	assert_true(read(out, text, sizeof(text)) == 5 && memcmp(text, "a.txt", 5) == 0);
+	assert_int_equal(close(out), 0);
 	assert_true(c.files.stat(&c.files, "b.log", &f, &e) < 0);
 	assert_non_null(strstr(e.message, "left out by .dockerignore"));
 	files_context_done(&c);

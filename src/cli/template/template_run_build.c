@@ -21,6 +21,7 @@
 #include "cli/template/template_files.h"
 #include "cli/template/template_network.h"
 #include "cli/template/template_run_agent.h"
+#include "image/image.h"
 #include "image/template.h"
 #include "image/workdir.h"
 #include "io/jailed.h"
@@ -398,6 +399,18 @@ static int build_image(struct run_build *b, struct error *e)
 	return r;
 }
 
+/* The snapshot has the guest's memory, whose bytes the steps' limit does not count. */
+static int check_memory_room(const struct run_build *b, struct error *e)
+{
+	struct image m = {0};
+	int r = image_load(&b->home, b->spec.build, &m, e);
+
+	if (r == 0)
+		r = disk_budget_room(&b->budget, (uint64_t)m.config.memory_mb << 20, e);
+	image_done(&m);
+	return r;
+}
+
 static int make_template(struct run_build *b, struct error *e)
 {
 	const struct start_watch watch = {on_start_line, b, b->spec.start};
@@ -405,10 +418,12 @@ static int make_template(struct run_build *b, struct error *e)
 	const struct prepare_more more = {.trust = b->agent.trust,
 		.disk_mb = b->agent.disk_mb,
 		.start = b->agent.is ? NULL : &watch};
-	int r;
+	int r = check_memory_room(b, e);
 
 	b->prefix[0] = '\0';
 	(void)snprintf(b->step, sizeof(b->step), "finalize"); /* fits */
+	if (r < 0)
+		return r;
 	say_log(b, 1, "[finalize] boot, start and snapshot", 35);
 	r = prepare_template(&b->home, b->spec.build, &b->kernel, &more, &b->progress, e);
 	/* the template has its own link to the disk */
