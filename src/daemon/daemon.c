@@ -364,6 +364,7 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
 	json_set_alloc_funcs(json_allocate, free);
 	raise_limits();
+	rights_hide();
 	r = runtimes_check(o->fleet.runtimes, e);
 	if (r == 0)
 		r = open_first(d, e);

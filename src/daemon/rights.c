@@ -2,9 +2,11 @@
 
 #include <linux/capability.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "jail/confine.h"
 
 enum { NICE_ZERO = 20 }; /* RLIMIT_NICE counts from nice 19 up */
@@ -17,6 +19,15 @@ static const unsigned kept[] = {
 	CAP_SETUID,	      /* likewise */
 	CAP_SYS_NICE,	      /* lifecycle/fair.h */
 };
+
+void rights_hide(void)
+{
+	int r = confine_hide();
+
+	if (r < 0)
+		log_warn("a crash of the daemon may leave its secrets in a core file: %s",
+			strerror(-r));
+}
 
 void rights_raise(void)
 {

@@ -4,6 +4,9 @@
 
 #include "base/error.h"
 
+/* Hides the process (confine_hide). Logs if that fails. Call it before anything secret is read. */
+void rights_hide(void);
+
 /* Raises RLIMIT_NICE if this process may. MicroVMs of the pool (vmm/priority.h) and those that
  * computed much (lifecycle/fair.h) run at low priority, and need it to get back to the normal one.
  * A jailed process cannot raise the limit itself. */

@@ -156,6 +156,13 @@ int confine_builder(void)
 	return limit_all(limits, ARRAY_SIZE(limits));
 }
 
+int confine_hide(void)
+{
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -errno;
+	return limit(RLIMIT_CORE, 0);
+}
+
 void confine_terminal(void)
 {
 	_cleanup_close_ int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);

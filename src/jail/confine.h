@@ -34,6 +34,12 @@ int confine_resources(enum jail_kind kind);
  * large as the largest image. */
 int confine_builder(void);
 
+/* For a process that holds secrets: leaves no core file, and other processes of its user neither
+ * trace it nor read its memory (PR_SET_DUMPABLE). Its own /proc/self stays readable to it, but as
+ * another user than root it cannot write the maps of a user namespace there. Children have no core
+ * files either; a program that they execute can be traced again. */
+int confine_hide(void);
+
 /* Leaves the terminal, for its children too, and makes a process group of its own: Ctrl-C is for
  * others to handle. The session stays the same: the kernel's autogroups (sched(7)) share the CPUs
  * equally among sessions, and compare priorities only within one. A session leader must not call

@@ -25,6 +25,7 @@
 #include "image/template.h"
 #include "image/workdir.h"
 #include "io/jailed.h"
+#include "jail/confine.h"
 #include "oci/destination.h"
 #include "policy/network_floor_json.h"
 #include "proto/json_tree.h"
@@ -475,6 +476,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);	  /* the daemon; cannot fail */
 	(void)setpriority(PRIO_PROCESS, 0, NICE); /* lower always works */
+	(void)confine_hide(); /* it has secrets of the build; it works without, too */
 	/* what the operator may pull is not every client's */
 	if (r == 0 && setenv("DOCKER_CONFIG", "/nonexistent", 1) < 0)
 		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
