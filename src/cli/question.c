@@ -22,6 +22,7 @@ int question_describe(const json_t *approval, struct buf *line)
 	const char *method = json_tree_text(approval, "method"),
 		   *host = json_tree_text(approval, "host");
 	_cleanup_free_ char *call = approval_call_text(approval);
+	_cleanup_free_ char *headers = approval_headers_text(approval, " header ");
 	int r = buf_printf(line, "%s%s%s:%lld%s", method, *method ? " " : "",
 		*host ? host : json_tree_text(approval, "address"),
 		(long long)json_integer_value(json_object_get(approval, "port")),
@@ -34,10 +35,12 @@ int question_describe(const json_t *approval, struct buf *line)
 	r = r ? r : put(line, approval, "budget", " budget ");
 	if (r == 0 && call)
 		r = buf_printf(line, " call %s", call);
+	if (r == 0 && headers)
+		r = buf_add_str(line, headers);
 	r = r ? r : put(line, approval, "bodyCoding", " body in ");
 	r = r ? r : put(line, approval, "preview", " body ");
 	if (r == 0 && json_is_true(json_object_get(approval, "partial")))
-		r = buf_add_str(line, " ... (its body goes on)");
+		r = buf_add_str(line, " ... (there is more)");
 	return r;
 }
 

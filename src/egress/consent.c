@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "egress/context.h"
 #include "intercept/exchange.h"
+#include "intercept/held_headers.h"
 
 enum { TELL_MS = 50 }; /* until a daemon that reads slowly is told more */
 
@@ -90,7 +91,18 @@ static int put_call(json_t *object, const struct exchange_call *c)
 	return r ? r : json_object_set_new(object, "callDigest", json_string(c->digest));
 }
 
-static void put_request(json_t *object, const struct exchange_question *q)
+static int put_headers(json_t *object, const struct exchange_question *q)
+{
+	json_t *list = q->header_count ? json_array() : NULL;
+
+	for (unsigned i = 0; i < q->header_count; i++)
+		(void)json_array_append_new(
+			list, json_pack("{s:s, s:s}", "name", q->headers[i].name, "value",
+				      q->headers[i].value)); /* or has less */
+	return list ? json_object_set_new(object, "headers", list) : 0;
+}
+
+static int put_request(json_t *object, const struct exchange_question *q)
 {
 	put(object, "method", q->method);
 	put(object, "path", q->path);
@@ -103,6 +115,8 @@ static void put_request(json_t *object, const struct exchange_question *q)
 			object, "bodyBytes", json_integer(q->body_bytes)); /* or without */
 	if (q->partial)
 		(void)json_object_set_new(object, "partial", json_true()); /* likewise */
+	put(object, "actionDigest", q->action_digest);
+	return put_headers(object, q);
 }
 
 /* Writes an object whose id can be inserted behind its brace. Strings from the guest may have any
@@ -120,9 +134,8 @@ static char *write_members(const struct consent_question *q)
 		put(object, "address", q->address);
 		put(object, "program", q->program);
 		put(object, "scheme", q->scheme);
-		if (q->request)
-			put_request(object, q->request);
-		if ((!charge || put_charge(object, charge) == 0) &&
+		if ((!q->request || put_request(object, q->request) == 0) &&
+			(!charge || put_charge(object, charge) == 0) &&
 			(!call || put_call(object, call) == 0))
 			text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
 	}

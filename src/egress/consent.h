@@ -14,7 +14,7 @@ struct context;
 
 enum {
 	CONSENT_REASON_MAX = 160,
-	CONSENT_LINE_MAX = 20 << 10,
+	CONSENT_LINE_MAX = 28 << 10,
 	CONSENTS_MAX = 768, /* waiting questions of a worker */
 };
 

@@ -70,6 +70,7 @@ enum exchange_state {
 };
 
 struct call;
+struct held_header;
 struct http2_budget;
 struct rules_answer;
 struct rules_rule;
@@ -165,10 +166,14 @@ struct exchange_question {
 	const char *preview; /* of its body, written by preview.h */
 	const char *coding;  /* coding of a body that is not shown, such as "gzip" */
 	int64_t body_bytes;  /* less than 0: unknown */
-	bool partial;	     /* the body is longer than the preview */
-	/* path_digest: of the whole path without query. digest: of all that is known: method, path,
-	 * query, coding, and the preview's bytes as received. */
+	bool partial;	     /* the body is longer than the preview, or headers are cut */
+	const struct held_header *headers; /* but usual ones (held_headers.h) */
+	unsigned header_count;
+	/* path_digest: of the whole path without query. action_digest: of headers that name an
+	 * action; "" if there are none. digest: of all that is known: method, path, query, coding,
+	 * all headers but harmless ones, and the body's bytes that were read. */
 	char path_digest[EXCHANGE_DIGEST_BYTES], digest[EXCHANGE_DIGEST_BYTES];
+	const char *action_digest;
 	/* Budgets to charge before it goes on; a person is asked only if these say so, or `asks`.
 	 * NULL: none, and a person is. */
 	const struct exchange_charge *charge;

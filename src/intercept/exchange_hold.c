@@ -134,9 +134,11 @@ static bool digest(
 	return good;
 }
 
-static bool add_digests(const struct exchange_hold *h, struct exchange_question *question)
+static bool add_digests(const struct exchange_hold *h, const struct held_headers *headers,
+	struct exchange_question *question)
 {
-	const char *const all[] = {h->method, h->path, h->coding, NULL}, *const none[] = {NULL};
+	const char *const all[] = {h->method, h->path, h->coding, headers->digest, NULL},
+			  *const none[] = {NULL};
 
 	return digest(none, h->path, strcspn(h->path, "?"), question->path_digest) &&
 	       digest(all, buf_head(&h->seen), buf_len(&h->seen), question->digest);
@@ -172,6 +174,14 @@ static int write_call(const struct exchange_request_state *q, struct exchange_ca
 	return exchange_call_write(asked, q->intercept, text);
 }
 
+static void add_headers(const struct held_headers *headers, struct exchange_question *question)
+{
+	question->headers = headers->list;
+	question->header_count = headers->count;
+	question->action_digest = headers->action;
+	question->partial = question->partial || headers->cut;
+}
+
 static const char *text_of(const struct buf *b)
 {
 	const char *text = (const char *)buf_head(b);
@@ -192,6 +202,7 @@ static const char *ask(
 		.body_bytes = body_bytes,
 		.partial = cut};
 	struct exchange_call_text call;
+	struct held_headers headers;
 	const char *why = "out of memory";
 
 	exchange_budget_estimate(q);
@@ -199,8 +210,10 @@ static const char *ask(
 	if (exchange_budget_is_blind(q)) {
 		why = x->callbacks.ask(x->callbacks.arg, &question);
 	} else if (preview_write(h->path, strlen(h->path), false, q->intercept, &path) == 0 &&
-		   write_preview(q, cut, &preview) == 0 && add_digests(h, &question) &&
-		   write_call(q, &call, &question) == 0) {
+		   write_preview(q, cut, &preview) == 0 &&
+		   x->kind->held_headers(x, q, &headers) == 0 &&
+		   add_digests(h, &headers, &question) && write_call(q, &call, &question) == 0) {
+		add_headers(&headers, &question);
 		question.path = text_of(&path);
 		question.preview = text_of(&preview);
 		why = x->callbacks.ask(x->callbacks.arg, &question);

@@ -361,6 +361,12 @@ static struct exchange_request_state *next_held(
 	return !after && x->http1->q.hold ? &x->http1->q : NULL;
 }
 
+static int held_headers(
+	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret)
+{
+	return held_headers_make(&http_parser_head(x->http1->requests)->headers, q->intercept, ret);
+}
+
 static int renew(struct exchange *x)
 {
 	x->http1->served = false; /* the parser of answers has read nothing of this one */
@@ -799,6 +805,7 @@ const struct exchange_kind exchange_http1 = {
 	.end = end,
 	.server_failed = server_failed,
 	.next_held = next_held,
+	.held_headers = held_headers,
 	.let_go = let_go,
 	.renew = renew,
 	.settle = settle,

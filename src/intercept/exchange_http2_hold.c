@@ -108,12 +108,29 @@ static int let_stream_go(struct http2_stream *s)
 	return r;
 }
 
-void http2_let_go(struct exchange *x, struct exchange_request_state *q, bool allowed)
+static struct http2_stream *stream_of(
+	const struct exchange *x, const struct exchange_request_state *q)
 {
 	struct http2_stream *s = x->http2->streams;
 
 	while (&s->q != q)
 		s = s->next;
+	return s;
+}
+
+int http2_held_headers(
+	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret)
+{
+	struct http2_head head;
+
+	http2_read_head(&stream_of(x, q)->held_head, &head);
+	return held_headers_make(&head.fields, q->intercept, ret);
+}
+
+void http2_let_go(struct exchange *x, struct exchange_request_state *q, bool allowed)
+{
+	struct http2_stream *s = stream_of(x, q);
+
 	if (allowed && is_left_alone(x->http2)) {
 		http2_lose_server(x, "the server takes no more requests");
 		return;

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "intercept/exchange.h"
 #include "intercept/fields.h"
+#include "intercept/held_headers.h"
 #include "intercept/rewrite.h"
 #include "intercept/scrub.h"
 #include "rules/call_asked.h"
@@ -88,6 +89,9 @@ struct exchange_kind {
 	 * NULL at the end. */
 	struct exchange_request_state *(*next_held)(
 		struct exchange *x, const struct exchange_request_state *after);
+	/* Reads the headers of a held request (held_headers.h). Returns 0 or -ENOMEM. */
+	int (*held_headers)(
+		struct exchange *x, struct exchange_request_state *q, struct held_headers *ret);
 	/* Ends the hold of a request. It is allowed and there is a server, or it is refused. */
 	void (*let_go)(struct exchange *x, struct exchange_request_state *q, bool allowed);
 	/* There is a new connection to the server. Returns 0 or -ENOMEM. */

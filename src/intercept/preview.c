@@ -170,6 +170,11 @@ static void hide_words(struct job *j, bool cut)
 	}
 }
 
+bool preview_is_secret_header(const char *name)
+{
+	return speaks_of_secrets((const uint8_t *)name, strlen(name));
+}
+
 /* --- text --- */
 
 /* Returns the number of bytes of the UTF-8 character here if it may be shown, else 0. */

@@ -20,4 +20,7 @@ enum { PREVIEW_MAX = 2048 /* bytes that are read */ };
  * follow, so the last word may be the beginning of a key. i may be NULL. Returns 0 or -ENOMEM. */
 int preview_write(const void *data, size_t n, bool cut, const struct intercept *i, struct buf *out);
 
+/* Whether the value of a header is hidden, as its name speaks of a secret. */
+bool preview_is_secret_header(const char *name);
+
 #endif

@@ -13,9 +13,17 @@
 #include "proto/json_tree.h"
 #include "proto/timestamp.h"
 
-enum type { TEXT, NUMBER, FLAG, CALL };
+enum type { TEXT, NUMBER, FLAG, CALL, HEADERS };
 
-enum { CALL_NAMES_MAX = 17, CALL_NAME_MAX = 64, CALL_LINE_MAX = 8192 };
+enum {
+	CALL_NAMES_MAX = 17,
+	CALL_NAME_MAX = 64,
+	CALL_LINE_MAX = 8192,
+	HEADERS_MAX = 16,
+	HEADER_NAME_MAX = 67, /* with the mark of a cut */
+	HEADER_VALUE_MAX = 131,
+	HEADERS_LINE_MAX = 8192,
+};
 
 /* What a member is used for: it is shown to people, or a lasting decision depends on it. Two
  * questions are the same if the whole messages are. */
@@ -37,6 +45,8 @@ static const struct member {
 	{"pathDigest", TEXT, 64, TARGET},
 	{"call", CALL, 0, SHOWN},
 	{"callDigest", TEXT, 64, TARGET},
+	{"headers", HEADERS, 0, SHOWN},
+	{"actionDigest", TEXT, 64, TARGET},
 	{"preview", TEXT, 2048, SHOWN},
 	{"bodyBytes", NUMBER, (uint64_t)1 << 53, SHOWN},
 	{"bodyCoding", TEXT, 32, SHOWN},
@@ -63,6 +73,8 @@ static bool is_right(const json_t *v, const struct member *m)
 		return json_is_true(v);
 	case CALL:
 		return json_is_object(v);
+	case HEADERS:
+		return json_array_size(v) > 0;
 	}
 	return false;
 }
@@ -106,9 +118,27 @@ static json_t *cut_call(const json_t *call)
 	return o;
 }
 
+/* What is no header is left out. */
+static json_t *cut_headers(const json_t *headers)
+{
+	json_t *list = json_array(), *v;
+	size_t i;
+
+	json_array_foreach((json_t *)headers, i, v)
+	{
+		json_t *name = json_object_get(v, "name"), *value = json_object_get(v, "value");
+
+		if (i < HEADERS_MAX && json_is_string(name) && json_is_string(value))
+			(void)json_array_append_new(list,
+				json_pack("{s:o, s:o}", "name", cut(name, HEADER_NAME_MAX), "value",
+					cut(value, HEADER_VALUE_MAX))); /* or it has less */
+	}
+	return list;
+}
+
 static json_t *shown(json_t *v, const struct member *m)
 {
-	return m->type == CALL ? cut_call(v) : cut(v, m->max);
+	return m->type == CALL ? cut_call(v) : m->type == HEADERS ? cut_headers(v) : cut(v, m->max);
 }
 
 static int take_member(json_t *v, const struct member *m, struct forms *f)
@@ -253,6 +283,26 @@ char *approval_call_text(const json_t *approval)
 		text = strdup((const char *)buf_head(&line));
 	buf_done(&line);
 	return text;
+}
+
+char *approval_headers_text(const json_t *approval, const char *before)
+{
+	struct buf text = BUF_INIT(HEADERS_LINE_MAX);
+	json_t *v;
+	char *ret = NULL;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach(json_object_get(approval, "headers"), i, v)
+	{
+		r = r ? r
+		      : buf_printf(&text, "%s%s: %s", before, json_tree_text(v, "name"),
+				json_tree_text(v, "value"));
+	}
+	if (r == 0 && buf_len(&text) && buf_add_u8(&text, 0) == 0)
+		ret = strdup((const char *)buf_head(&text));
+	buf_done(&text);
+	return ret;
 }
 
 /* --- as JSON --- */

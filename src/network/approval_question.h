@@ -36,6 +36,10 @@ void approval_question_done(struct approval_question *q); /* zeroed is fine */
  * a call, or out of memory. Most of it is a guest's words. The caller frees it. */
 char *approval_call_text(const json_t *approval);
 
+/* Writes the headers of a request for a person, each with `before` in front of it. NULL: it has
+ * none that are shown, or out of memory. Most of it is a guest's words. The caller frees it. */
+char *approval_headers_text(const json_t *approval, const char *before);
+
 /* Makes an approval's JSON for the API, webhooks and terminals. Returns NULL when out of memory. */
 json_t *approval_json(const struct store_approval *a);
 

@@ -59,6 +59,41 @@ static void calls_are_targets(void **state)
 	compare("{" ASKED "}", "{" ASKED "}", true, true);
 }
 
+/* A decision for longer is about headers that name an action. */
+static void actions_are_targets(void **state)
+{
+	compare("{" ASKED ",'actionDigest':'a1'}", "{" ASKED ",'actionDigest':'a2'}", false, false);
+	compare("{" ASKED ",'actionDigest':'a1'}", "{" ASKED "}", false, false);
+	compare("{" ASKED "}", "{" ASKED ",'headers':[{'name':'a','value':'b'}]}", true, false);
+}
+
+static void headers_are_cut(void **state)
+{
+	struct approval_question q;
+	json_t *said = parse("{" ASKED "}"), *list = json_array(), *shown;
+	_cleanup_free_ char *text = NULL;
+	char value[301];
+
+	(void)snprintf(value, sizeof(value), "%0300d", 0);
+	(void)json_array_append_new(list, json_string("no header"));
+	for (int i = 0; i < 40; i++)
+		(void)json_array_append_new(
+			list, json_pack("{s:s, s:s, s:i}", "name", value, "value", value, "x", 1));
+	(void)json_object_set_new(said, "headers", list);
+	assert_int_equal(approval_question_make(said, NULL, RULE, &q), 0);
+	shown = json_loads(q.text, 0, NULL);
+	list = json_object_get(shown, "headers");
+	assert_int_equal(json_array_size(list), 15);
+	assert_int_equal(json_object_size(json_array_get(list, 0)), 2);
+	assert_int_equal(
+		json_string_length(json_object_get(json_array_get(list, 14), "value")), 131);
+	text = approval_headers_text(shown, "/");
+	assert_int_equal(strlen(text), 15 * (67 + 131 + 3));
+	json_decref(shown);
+	json_decref(said);
+	approval_question_done(&q);
+}
+
 /* What is shown is bounded, whatever a worker says. */
 static void calls_are_cut(void **state)
 {
@@ -114,6 +149,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_are_targets),
 		cmocka_unit_test(calls_are_cut),
+		cmocka_unit_test(actions_are_targets),
+		cmocka_unit_test(headers_are_cut),
 		cmocka_unit_test(calls_as_text),
 	};
 

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "h2_peer.h"
+#include "intercept/held_headers.h"
 #include "intercept/preview.h"
 
 /* What was asked last, and what nobody waits for any more. */
@@ -14,6 +15,7 @@ struct people {
 	bool partial, nobody;
 	int64_t body_bytes;
 	char path[1100], preview[2100], digest[EXCHANGE_DIGEST_BYTES];
+	char action[EXCHANGE_DIGEST_BYTES], headers[3000];   /* of each "name: value\n" */
 	char call[2000], call_digest[EXCHANGE_DIGEST_BYTES]; /* "": none */
 };
 
@@ -57,6 +59,12 @@ static const char *on_ask(void *arg, const struct exchange_question *q)
 	copy(p->path, sizeof(p->path), q->path);
 	copy(p->preview, sizeof(p->preview), q->preview);
 	copy(p->digest, sizeof(p->digest), q->digest);
+	copy(p->action, sizeof(p->action), q->action_digest);
+	p->headers[0] = '\0';
+	for (unsigned i = 0; i < q->header_count; i++)
+		(void)snprintf(p->headers + strlen(p->headers),
+			sizeof(p->headers) - strlen(p->headers), "%s: %s\n", q->headers[i].name,
+			q->headers[i].value);
 	copy_call(p, q->call);
 	return p->nobody ? "nobody is there" : NULL;
 }
@@ -200,6 +208,89 @@ static void the_digest_tells_requests_apart(void **state)
 		fixture_close(&p.f);
 		assert_int_equal(p.unasked, 1);
 	}
+}
+
+/* What makes another question, what a decision for longer is about, and what is shown. */
+static const struct {
+	const char *one, *other; /* heads, as of HTTP/1.1 */
+	bool same, target;
+	const char *shown; /* of the second one */
+} with_headers[] = {
+	{"X-Amz-Target: DynamoDB.DescribeTable\r\n", "X-Amz-Target: DynamoDB.DeleteTable\r\n",
+		false, false, "X-Amz-Target: DynamoDB.DeleteTable\n"},
+	{"", "X-Amz-Target: DynamoDB.DeleteTable\r\n", false, false,
+		"X-Amz-Target: DynamoDB.DeleteTable\n"},
+	{"", "X_Amz_Target: A.B\r\n", false, false, "X_Amz_Target: A.B\n"},
+	{"SOAPAction: get\r\n", "SOAPAction: pay\r\n", false, false, "SOAPAction: pay\n"},
+	{"Destination: /a\r\n", "Destination: /b\r\n", false, false, "Destination: /b\n"},
+	{"", "X-Whatever: 1\r\n", false, true, "X-Whatever: 1\n"},
+	{"X-Whatever: 1\r\n", "X-Whatever: 1 \r\n", true, true, "X-Whatever: 1\n"},
+	{"X-Whatever: 1\r\n", "x-whatever: 1\r\n", true, true, "x-whatever: 1\n"},
+	{"X-Whatever: a\r\n", "X-Whatever: A\r\n", false, true, "X-Whatever: A\n"},
+	/* the order of names does not matter, that of one name's fields does */
+	{"A: 1\r\nB: 2\r\n", "B: 2\r\nA: 1\r\n", true, true, "A: 1\nB: 2\n"},
+	{"A: 1\r\nA: 2\r\n", "A: 2\r\nA: 1\r\n", false, true, "A: 2\nA: 1\n"},
+	{"A-b: 1\r\nA_b: 2\r\n", "A_b: 2\r\nA-b: 1\r\n", false, true, "A_b: 2\nA-b: 1\n"},
+	{"A: 1\r\nB: 2\r\n", "A: 1B: 2\r\n", false, true, "A: 1B: 2\n"},
+	{"Authorization: Bearer a\r\n", "Authorization: Bearer b\r\n", false, true,
+		"Authorization: [8 bytes hidden]\n"},
+	{"", "X: sk-mfly-0123456789\r\n", false, true, "X: [18 bytes hidden]\n"},
+	/* usual ones are not shown */
+	{"Accept: */*\r\n", "Accept: application/json\r\n", false, true, ""},
+	{"Accept: */*\r\n", "Accept: application/vnd.x.v2+json\r\n", false, true,
+		"Accept: application/vnd.x.v2+json\n"},
+	{"Connection: keep-alive\r\n", "Connection: keep-alive, x-a\r\n", false, true, ""},
+	/* harmless ones count for nothing */
+	{"", "Connection: Keep-Alive\r\n", true, true, ""},
+	{"User-Agent: a\r\n", "User-Agent: b\r\n", true, true, ""},
+	{"Date: a\r\nTraceparent: 1\r\nAccept-Encoding: gzip\r\nX-Request-ID: 1\r\n", "", true,
+		true, ""},
+	{"", "User_Agent: b\r\n", false, true, "User_Agent: b\n"},
+};
+
+static void ask_with(struct people *p, const char *head)
+{
+	_cleanup_free_ char *text = str_printf("%s%sContent-Length: 5\r\n\r\norder", HEAD, head);
+
+	open_people(p, EXCHANGE_HTTP1);
+	(void)feed(p, EXCHANGE_GUEST, text);
+	assert_int_equal(p->asked, 1);
+	fixture_close(&p->f);
+}
+
+static void headers_make_questions(void **state)
+{
+	struct people one, other;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(with_headers); i++) {
+		ask_with(&one, with_headers[i].one);
+		ask_with(&other, with_headers[i].other);
+		if ((strcmp(one.digest, other.digest) == 0) != with_headers[i].same ||
+			(strcmp(one.action, other.action) == 0) != with_headers[i].target)
+			fail_msg("%s%s", with_headers[i].one, with_headers[i].other);
+		assert_string_equal(other.headers, with_headers[i].shown);
+		assert_false(other.partial);
+	}
+}
+
+/* Junk in front hides no action, and the person is told that there is more. */
+static void many_headers_are_cut(void **state)
+{
+	static const char long_value[] =
+		"word after word after word after word after word after word after word after word "
+		"after word after word after word after word after word after word after word";
+	struct buf head = BUF_INIT(1 << 16);
+	struct people p;
+
+	for (unsigned i = 0; i < 100; i++)
+		(void)buf_printf(&head, "A%u: %s\r\n", i, long_value);
+	(void)buf_add_str(&head, "X-Amz-Target: Delete\r\n");
+	(void)buf_add_u8(&head, 0);
+	ask_with(&p, (const char *)buf_head(&head));
+	assert_true(str_starts_with(p.headers, "X-Amz-Target: Delete\nA0: word"));
+	expect(p.headers, "...\n");
+	assert_true(p.partial);
+	buf_done(&head);
 }
 
 static void a_server_that_goes_is_replaced(void **state)
@@ -591,6 +682,30 @@ static void a_stream_gets_another_server(void **state)
 	close_scene(&s);
 }
 
+/* Both versions of HTTP give one digest. */
+static void a_stream_has_the_same_digest(void **state)
+{
+	static const char *const more[] = {"", "x-amz-target=A\nb=2\na=1\na=2\ncookie=x", "a=1"};
+	static const char *const same[] = {
+		"", "a: 1\r\nA: 2\r\nCookie: x\r\nB: 2\r\nX-Amz-Target: A\r\n", "a: 1\r\n"};
+	struct people p;
+	struct scene s;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(more); i++) {
+		_cleanup_free_ char *head = str_printf(
+			":method=POST\n:scheme=https\n:authority=held.test\n:path=/buy?a=b%s%s",
+			more[i][0] ? "\n" : "", more[i]);
+
+		open_scene(&s);
+		(void)peer_request(&s.guest, head, "order", 0, NULL);
+		run(&s);
+		ask_with(&p, same[i]);
+		assert_string_equal(s.p.digest, p.digest);
+		assert_string_equal(s.p.action, p.action);
+		close_scene(&s);
+	}
+}
+
 static void a_stream_that_is_reset_asks_no_more(void **state)
 {
 	struct scene s;
@@ -717,6 +832,8 @@ int main(void)
 		cmocka_unit_test(a_request_is_denied),
 		cmocka_unit_test(a_large_body_waits),
 		cmocka_unit_test(the_digest_tells_requests_apart),
+		cmocka_unit_test(headers_make_questions),
+		cmocka_unit_test(many_headers_are_cut),
 		cmocka_unit_test(a_server_that_goes_is_replaced),
 		cmocka_unit_test(judged_again),
 		cmocka_unit_test(judged_again_and_answered),
@@ -733,6 +850,7 @@ int main(void)
 		cmocka_unit_test(a_large_form_of_a_stream),
 		cmocka_unit_test(a_stream_waits_alone),
 		cmocka_unit_test(a_stream_gets_another_server),
+		cmocka_unit_test(a_stream_has_the_same_digest),
 		cmocka_unit_test(a_stream_that_is_reset_asks_no_more),
 		cmocka_unit_test(previews_hide_secrets),
 		cmocka_unit_test(previews_are_bounded),

@@ -114,6 +114,19 @@ static int add_lines(struct buf *b, const json_t *approval, bool html)
 	return r;
 }
 
+/* A line for each. */
+static int add_headers(struct buf *b, const json_t *approval, bool html)
+{
+	_cleanup_free_ char *text = approval_headers_text(approval, "\nheader     ");
+	int r;
+
+	if (!text)
+		return 0;
+	blank(text, true);
+	r = html ? html_text_add(b, text + 1) : buf_add_str(b, text + 1);
+	return r ? r : buf_add_str(b, "\n");
+}
+
 static int add_form(struct buf *b, const json_t *approval)
 {
 	static const char form[] = "<form method=\"post\">\n"
@@ -134,6 +147,7 @@ static int write_page(struct buf *b, const json_t *approval, bool html)
 	int r = html ? buf_add_str(b, head) : 0;
 
 	r = r ? r : add_lines(b, approval, html);
+	r = r ? r : add_headers(b, approval, html);
 	if (html) {
 		r = r ? r : buf_add_str(b, "</pre>\n");
 		return r ? r : add_form(b, approval);
