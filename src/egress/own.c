@@ -8,7 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ANSWER_MAX = 4096 };
+enum {
+	ANSWER_MAX = 4096,
+	STALE_MAX = 64,	 /* answers that are skipped; then nothing is known */
+	KERNEL_PORT = 0, /* the kernel's nl_pid */
+};
 
 /* #calls egress: socket(AF_NETLINK) */
 int own_open(void)
@@ -25,12 +29,13 @@ struct request {
 	uint32_t address;
 };
 
-static int ask(int fd, uint32_t address)
+static int ask(int fd, uint32_t address, uint32_t number)
 {
 	struct request r = {
 		.head = {.nlmsg_len = sizeof(r),
 			.nlmsg_type = RTM_GETROUTE,
-			.nlmsg_flags = NLM_F_REQUEST},
+			.nlmsg_flags = NLM_F_REQUEST,
+			.nlmsg_seq = number},
 		.route = {.rtm_family = AF_INET, .rtm_dst_len = 32},
 		.to = {.rta_len = RTA_LENGTH(sizeof(address)), .rta_type = RTA_DST},
 		.address = htonl(address),
@@ -55,22 +60,42 @@ static int judge_route(const struct nlmsghdr *h, size_t n)
 	       route->rtm_type == RTN_MULTICAST || route->rtm_type == RTN_ANYCAST;
 }
 
+/* Returns the length of the answer to this question, or -errno. Answers to earlier questions, and
+ * what other processes send, are skipped: they would speak of another address. */
+static ssize_t receive(int fd, uint32_t number, void *answer, size_t size)
+{
+	for (unsigned i = 0; i < STALE_MAX; i++) {
+		struct sockaddr_nl from = {0};
+		socklen_t length = sizeof(from);
+		const struct nlmsghdr *h = answer;
+		ssize_t n = recvfrom(fd, answer, size, 0, (struct sockaddr *)&from, &length);
+
+		if (n < 0)
+			return errno == EINTR ? -EAGAIN : -errno;
+		if (from.nl_pid != KERNEL_PORT || n < (ssize_t)sizeof(*h) ||
+			h->nlmsg_len > (size_t)n)
+			continue;
+		if (h->nlmsg_seq == number)
+			return n;
+	}
+	return -EIO;
+}
+
 /* The kernel has answered when send(2) returns.
  *
  * #calls egress: sendto recvfrom */
 int own_is(int fd, uint32_t address)
 {
+	static uint32_t number; /* of the last question */
 	union {
 		struct nlmsghdr head;
 		char bytes[ANSWER_MAX];
 	} answer;
 	ssize_t n;
-	int r = ask(fd, address);
+	int r = ask(fd, address, ++number);
 
 	if (r < 0)
 		return r;
-	n = recv(fd, &answer, sizeof(answer), 0);
-	if (n < (ssize_t)sizeof(answer.head) || answer.head.nlmsg_len > (size_t)n)
-		return -EIO;
-	return judge_route(&answer.head, (size_t)n);
+	n = receive(fd, number, &answer, sizeof(answer));
+	return n < 0 ? (int)n : judge_route(&answer.head, (size_t)n);
 }

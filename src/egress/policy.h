@@ -55,6 +55,7 @@ struct policy {
 		     * (between.h) */
 	struct policy_server dns[POLICY_DNS_MAX];
 	unsigned dns_count;
+	bool dns_given; /* by the client, so none may be where flows may not go */
 	struct net private[POLICY_PRIVATE_MAX];
 	unsigned private_count;
 	struct policy_host *hosts;

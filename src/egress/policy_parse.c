@@ -52,8 +52,8 @@ static int take_server(const struct policy_at *at, const char *text, struct poli
 
 static int take_servers(const struct policy_at *top, json_t *object, struct policy *p)
 {
-	json_t *servers;
-	struct policy_at at = policy_member(top, "dns");
+	json_t *servers, *given = json_object_get(object, "dnsGiven");
+	struct policy_at at = policy_member(top, "dns"), given_at = policy_member(top, "dnsGiven");
 	int n = policy_get_array(top, object, "dns", POLICY_DNS_MAX, &servers), r = 0;
 
 	for (int i = 0; i < n && r == 0; i++) {
@@ -62,6 +62,9 @@ static int take_servers(const struct policy_at *top, json_t *object, struct poli
 		r = take_server(&one, json_string_value(json_array_get(servers, (size_t)i)),
 			&p->dns[p->dns_count++]);
 	}
+	if (n >= 0 && given && !json_is_boolean(given))
+		return policy_bad(&given_at, "expected true or false");
+	p->dns_given = json_is_true(given);
 	return n < 0 ? n : r;
 }
 
@@ -172,8 +175,8 @@ static bool names_decide(const struct policy *p)
 
 int policy_make(json_t *value, struct policy **ret, struct error *e)
 {
-	static const char *const names[] = {"version", "generation", "layers", "dns", "private",
-		"hosts", "limits", "intercept", "proxies", NULL};
+	static const char *const names[] = {"version", "generation", "layers", "dns", "dnsGiven",
+		"private", "hosts", "limits", "intercept", "proxies", NULL};
 	struct policy *p = calloc(1, sizeof(*p));
 	struct policy_at top = {.e = e};
 	json_t *intercepted, *proxies;

@@ -41,6 +41,8 @@ struct known {
 
 struct resolver {
 	struct loop *loop;
+	resolver_may *may;
+	void *arg; /* of may */
 	struct policy_server servers[POLICY_DNS_MAX];
 	unsigned server_count;
 	struct resolver_query *queries;
@@ -49,12 +51,12 @@ struct resolver {
 	unsigned known_next;
 };
 
-struct resolver *resolver_make(struct loop *l)
+struct resolver *resolver_make(struct loop *l, resolver_may *may, void *arg)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
 
 	if (r)
-		r->loop = l;
+		*r = (struct resolver){.loop = l, .may = may, .arg = arg};
 	return r;
 }
 
@@ -144,9 +146,11 @@ static int open_socket(struct resolver_query *q, const struct policy_server *s)
 static int begin_try(struct resolver_query *q)
 {
 	struct resolver *r = q->resolver;
-	int e = r->server_count ? write_query(q) : -ESRCH;
+	const struct policy_server *s =
+		r->server_count ? &r->servers[q->tries % r->server_count] : NULL;
+	int e = s && r->may(r->arg, s->address) ? write_query(q) : -ESRCH;
 
-	e = e ? e : open_socket(q, &r->servers[q->tries % r->server_count]);
+	e = e ? e : open_socket(q, s);
 	if (e == 0 && !q->tcp)
 		e = fd_send(q->watch.fd, buf_head(&q->query), buf_len(&q->query)) < 0 ? -errno : 0;
 	if (e < 0)

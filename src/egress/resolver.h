@@ -26,8 +26,12 @@ struct resolver_ask {
 	struct resolver_ask *next;
 };
 
-struct resolver *resolver_make(struct loop *l); /* NULL: out of memory */
-void resolver_free(struct resolver *r);		/* no question may be in progress */
+/* Whether a server may be asked. It is called for each question. */
+typedef bool resolver_may(void *arg, uint32_t server);
+
+/* Returns NULL when out of memory. */
+struct resolver *resolver_make(struct loop *l, resolver_may *may, void *arg);
+void resolver_free(struct resolver *r); /* no question may be in progress */
 
 /* Sets the servers to ask from now on, in this order. Empties the cache. */
 void resolver_set(struct resolver *r, const struct policy_server *servers, unsigned count);

@@ -18,6 +18,7 @@
 #include "egress/middle.h"
 #include "egress/names_report.h"
 #include "egress/own.h"
+#include "egress/target.h"
 #include "egress/wrap.h"
 #include "intercept/tls_kit.h"
 #include "proto/json_tree.h"
@@ -352,13 +353,23 @@ static void on_idle(void *arg)
 
 /* --- begin --- */
 
+/* The operator's resolvers may be anywhere. Those of a client may be where its flows may go, so not
+ * on this host. */
+static bool may_ask(void *arg, uint32_t server)
+{
+	struct context *c = arg;
+	const char *why;
+
+	return c->policy && (!c->policy->dns_given || target_place_open(c, server, &why));
+}
+
 static int make_parts(struct worker *w)
 {
 	struct context *c = &w->context;
 
 	counts_init(c);
 	c->names = names_make();
-	c->resolver = resolver_make(&c->loop);
+	c->resolver = resolver_make(&c->loop, may_ask, c);
 	w->flows = flows_make(c, on_datagrams, w);
 	w->datagrams = datagrams_make(c);
 	return c->names && c->resolver && w->flows && w->datagrams ? 0 : -ENOMEM;

@@ -6,7 +6,9 @@
 #include "base/cleanup.h"
 #include "base/net.h"
 #include "policy/network_consent.h"
+#include "policy/network_dns.h"
 #include "policy/network_in.h"
+#include "policy/network_policy.h"
 #include "policy/network_rules.h"
 #include "proto/http_proxy.h"
 #include "proto/json_tree.h"
@@ -119,6 +121,20 @@ static int check_allow(
 	return r;
 }
 
+/* If there is no network, it does not matter. */
+static bool floor_allows_resolver(const struct network_floor *floor, uint32_t address)
+{
+	json_t *layers;
+	bool allows;
+
+	if (!floor || floor->mode == NETWORK_OFF)
+		return true;
+	layers = network_floor_layers(&(struct network_floors){.all = floor});
+	allows = layers && network_dns_allows(layers, address);
+	json_decref(layers);
+	return allows;
+}
+
 static int check_dns(const json_t *network, const struct network_floor *floor, struct error *e)
 {
 	int r;
@@ -137,6 +153,12 @@ static int check_dns(const json_t *network, const struct network_floor *floor, s
 			r = error_set(e, ERROR_USAGE, EINVAL,
 				"dnsServers[%zu] '%.64s': private and reserved addresses cannot be "
 				"asked",
+				i, text);
+		else if (!floor_allows_resolver(floor, t.net))
+			r = error_set(e, ERROR_USAGE, EINVAL,
+				"dnsServers[%zu] '%.64s': the operator's list does not have this "
+				"resolver and its port 53: leave it out, and the operator's "
+				"resolvers are asked",
 				i, text);
 	}
 	return r;

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "base/net.h"
+#include "policy/network_dns.h"
 #include "policy/network_document.h"
 #include "policy/network_list.h"
 #include "proto/json_tree.h"
@@ -90,8 +90,7 @@ static int append_document(json_t *list, int r, const json_t *document, const ch
 	return json_array_append_new(list, network_document_layer(document, prefix));
 }
 
-/* Of the floors; NULL: out of memory. */
-static json_t *floor_layers(const struct network_floors *floors)
+json_t *network_floor_layers(const struct network_floors *floors)
 {
 	json_t *list = json_array(), *all = NULL, *key = NULL, *template = NULL;
 	int r = list ? floor_layer(floors->all, &all) : -1;
@@ -109,31 +108,6 @@ static json_t *floor_layers(const struct network_floors *floors)
 }
 
 /* --- the rest --- */
-
-/* Returns the client's resolvers that the operator does not forbid. If there are none, returns the
- * operator's. */
-static json_t *resolvers(const struct network_floor *floor, const json_t *network)
-{
-	const json_t *given = json_object_get(network, "dnsServers");
-	json_t *list;
-
-	if (!json_is_array(given))
-		return floor ? json_incref(floor->dns) : json_pack("[s]", NETWORK_DNS_DEFAULT);
-	list = json_array();
-	for (size_t i = 0; list && i < json_array_size(given); i++) {
-		const char *text = json_string_value(json_array_get(given, i));
-		struct network_target t = {.bits = 32};
-
-		if (!text || net_parse_address(text, &t.net) < 0 ||
-			network_floor_forbids(floor, &t))
-			continue;
-		if (json_array_append_new(list, json_string(text)) < 0) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
 
 static json_t *private_nets(const struct network_floor *floor)
 {
@@ -225,21 +199,27 @@ json_t *network_policy(const struct network_floors *floors, const json_t *networ
 	uint64_t generation)
 {
 	const struct network_floor *floor = floors->all;
-	json_t *layers = floor_layers(floors), *through = NULL;
+	json_t *layers = network_floor_layers(floors), *through = NULL, *dns = NULL;
+	bool given = false; /* by the client */
 
-	if (!layers || proxies(floor, json_array_size(layers), network, &through) < 0 ||
+	if (layers)
+		dns = network_dns_choose(
+			floor, layers, json_object_get(network, "dnsServers"), &given);
+	if (!dns || proxies(floor, json_array_size(layers), network, &through) < 0 ||
 		json_array_append_new(layers, sandbox_layer(network, no_internet)) < 0 ||
 		append_document(layers, 0, json_object_get(network, "policy"), "") < 0) {
 		json_decref(layers);
 		json_decref(through);
+		json_decref(dns);
 		return NULL; /* without one of them, flows would go out that must not */
 	}
-	return json_pack("{s:i, s:I, s:o*, s:o, s:o, s:o, s:o, s:{s:i, s:i, s:i, s:i}}", "version",
-		1, "generation", (json_int_t)generation, "proxies", through, "layers", layers,
-		"dns", resolvers(floor, network), "private", private_nets(floor), "hosts",
-		floor ? json_incref(floor->hosts) : json_array(), "limits", "flows",
-		(int)network_floor_flows(floor).sandbox, "flowsPerSecond", FLOWS_PER_SECOND,
-		"datagramPeers", NETWORK_DATAGRAM_PEERS, "dnsPerSecond", DNS_PER_SECOND);
+	return json_pack("{s:i, s:I, s:o*, s:o, s:o, s:o*, s:o, s:o, s:{s:i, s:i, s:i, s:i}}",
+		"version", 1, "generation", (json_int_t)generation, "proxies", through, "layers",
+		layers, "dns", dns, "dnsGiven", given ? json_true() : NULL, "private",
+		private_nets(floor), "hosts", floor ? json_incref(floor->hosts) : json_array(),
+		"limits", "flows", (int)network_floor_flows(floor).sandbox, "flowsPerSecond",
+		FLOWS_PER_SECOND, "datagramPeers", NETWORK_DATAGRAM_PEERS, "dnsPerSecond",
+		DNS_PER_SECOND);
 }
 
 /* Adds the hosts that a text's document judges. */

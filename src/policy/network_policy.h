@@ -21,6 +21,9 @@ struct network_floors {
 	const char *key, *template; /* network_list.h; NULL: none */
 };
 
+/* Makes the layers of the floors: an array as in the policy. Returns NULL when out of memory. */
+json_t *network_floor_layers(const struct network_floors *floors);
+
 /* Makes the policy. network: an object that network_check() accepts, or NULL. Returns NULL when out
  * of memory. */
 json_t *network_policy(const struct network_floors *floors, const json_t *network, bool no_internet,

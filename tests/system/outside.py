@@ -15,6 +15,7 @@ import threading
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 HERE, THERE = "10.99.0.1", "10.99.0.2"
 PUBLIC, OTHER, RESOLVER = "93.184.216.34", "93.184.216.35", "9.9.9.9"
+LIAR = "9.9.9.10"  # a resolver that says OTHER for each name
 NOBODY, UNREACHABLE = "93.184.217.1", "93.184.218.1"  # silence, and an ICMP error
 ECHO, COUNT, SOURCE, RESET, SLOW, CLOSED, TAKEN, ASKED = 7, 9, 19, 1111, 1112, 1113, 98, 99
 SOCKS, SOCKS_LOGIN, LOGIN = 1080, 1081, ("user", "pass:word")
@@ -50,9 +51,12 @@ def name_of(text):
     return b"".join(bytes([len(l)]) + l.encode() for l in text.split(".")) + b"\0"
 
 
-def answer_to(message, udp):
+def answer_to(message, udp, lie=False):
     """What the upstream resolver says; None: nothing."""
     raw, name, kind = question_of(message)
+    if lie:
+        return message[:2] + struct.pack(">HHHHH", 0x8180, 1, 1, 0, 0) + raw + b"\xc0\x0c" + \
+            struct.pack(">HHIH", 1, 1, 60, 4) + socket.inet_aton(OTHER)
     if name == "shy.example" and udp:
         return None
     records, owner = b"", b"\xc0\x0c"
@@ -83,6 +87,7 @@ class Servers:
             s = socket.create_server(("0.0.0.0", port), backlog=256)
             threading.Thread(target=self.accept, args=(s, serve), daemon=True).start()
         for address, port, serve in ((PUBLIC, ECHO, self.echo_udp), (RESOLVER, 53, self.resolve_udp),
+                                     (LIAR, 53, lambda s: self.resolve_udp(s, True)),
                                      (THERE, 5353, self.resolve_udp)):
             s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             s.bind((address, port))
@@ -229,11 +234,11 @@ class Servers:
         except OSError:  # the other direction has ended both
             pass
 
-    def resolve_udp(self, s):
+    def resolve_udp(self, s, lie=False):
         while True:
             data, peer = s.recvfrom(65535)
             self.asked.append(question_of(data)[1])
-            answer = answer_to(data, True)
+            answer = answer_to(data, True, lie)
             if answer:
                 s.sendto(answer, peer)
 
@@ -252,7 +257,7 @@ def run_outside(ready, go):
     ip("link", "set", "lo", "up")
     ip("addr", "add", THERE + "/24", "dev", "there")
     ip("link", "set", "there", "up")
-    for address in (PUBLIC, OTHER, RESOLVER, "100.100.100.200", "168.63.129.16"):
+    for address in (PUBLIC, OTHER, RESOLVER, LIAR, "100.100.100.200", "168.63.129.16"):
         ip("addr", "add", address + "/32", "dev", "lo")
     with open("/proc/sys/net/ipv4/ip_forward", "w") as f:
         f.write("1")

@@ -1,6 +1,9 @@
 /* The worker's judgements without sockets: rules, places, names, DNS messages.
  * tests/system/test_egress has the worker itself. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -128,6 +132,43 @@ static void own_addresses_are_known(void **state)
 		assert_int_equal(own_is(fd, address("93.184.216.34")), 0);
 	}
 	(void)close(fd); /* the test's */
+}
+
+/* Sends a question past own_is(), so that its answer is left over. */
+static void leave_answer(int fd, uint32_t number)
+{
+	struct {
+		struct nlmsghdr head;
+		struct rtmsg route;
+		struct rtattr to;
+		uint32_t address;
+	} r = {.head = {.nlmsg_len = sizeof(r),
+		       .nlmsg_type = RTM_GETROUTE,
+		       .nlmsg_flags = NLM_F_REQUEST,
+		       .nlmsg_seq = number},
+		.route = {.rtm_family = AF_INET, .rtm_dst_len = 32},
+		.to = {.rta_len = RTA_LENGTH(4), .rta_type = RTA_DST},
+		.address = htonl(address("93.184.216.34"))};
+
+	assert_int_equal(send(fd, &r, sizeof(r), 0), sizeof(r));
+}
+
+static void stale_answers_about_own_are_skipped(void **state)
+{
+	int fd = own_open();
+
+	(void)state; /* none */
+	assert_true(fd >= 0);
+	leave_answer(fd, 0);
+	leave_answer(fd, UINT32_MAX);
+	assert_int_equal(own_is(fd, address("127.0.0.1")), 1);
+	assert_int_equal(own_is(fd, address("93.184.216.34")), 0);
+	leave_answer(fd, 0);
+	assert_int_equal(own_is(fd, address("127.9.9.9")), 1);
+	for (unsigned i = 0; i < 100; i++)
+		leave_answer(fd, 0);
+	assert_true(own_is(fd, address("127.0.0.1")) < 0); /* unknown, so it is not dialled */
+	(void)close(fd);				   /* the test's */
 }
 
 /* --- policies --- */
@@ -480,6 +521,7 @@ int main(void)
 		cmocka_unit_test(places_are_known),
 		cmocka_unit_test(ranges_are_special_as_a_whole),
 		cmocka_unit_test(own_addresses_are_known),
+		cmocka_unit_test(stale_answers_about_own_are_skipped),
 		cmocka_unit_test(rules_decide_in_their_order),
 		cmocka_unit_test(names_are_judged_before_they_are_asked_for),
 		cmocka_unit_test(asking_is_between_denying_and_allowing),

@@ -591,10 +591,15 @@ static void test_lines(void **state)
 		"{\"policy\":{\"version\":1,\"generation\":7,\"layers\":[{\"rules\":[{\"id\":"
 		"\"operator[0]\",\"action\":\"allow\",\"net\":\"192.0.2.0/24\",\"ports\":[443]}],"
 		"\"default\":\"deny\"},{\"rules\":[{\"id\":\"allow_internet_access\",\"action\":"
-		"\"deny\",\"net\":\"0.0.0.0/0\"}],\"default\":\"allow\"}],\"dns\":[\"1.1.1.1\","
-		"\"10.1.0.1\"],\"private\":[\"10.1.0.0/16\"],\"hosts\":[{\"name\":\"api.test\","
+		"\"deny\",\"net\":\"0.0.0.0/"
+		"0\"}],\"default\":\"allow\"}],\"dns\":[\"8.8.8.8\"],\"private\":[\"10.1.0.0/"
+		"16\"],\"hosts\":[{\"name\":\"api.test\","
 		"\"address\":\"127.0.0.1\",\"port\":8443}]," LIMITS
 		",\"names\":{\"x.com\":\"198.18.0.1\"}}");
+	expect_line(NULL, "{\"dnsServers\": [\"1.1.1.1\", \"10.1.0.1\"]}", false, NULL,
+		"{\"policy\":{\"version\":1,\"generation\":7,\"layers\":[{\"rules\":[],\"default\":"
+		"\"allow\"}],\"dns\":[\"1.1.1.1\"],\"dnsGiven\":true,\"private\":[],\"hosts\":[]"
+		"," LIMITS "}");
 	expect_line(NULL, "{\"dnsServers\": []}", false, NULL,
 		"{\"policy\":{\"version\":1,\"generation\":7,\"layers\":[{\"rules\":[],\"default\":"
 		"\"allow\"}],\"dns\":[],\"private\":[],\"hosts\":[]," LIMITS "}");

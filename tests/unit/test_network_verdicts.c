@@ -400,12 +400,90 @@ static void test_floors_judge_proxies(void **state)
 	network_floor_free(f);
 }
 
+/* Who is asked: 'c' the client's resolver, 'o' the operator's, '-' nobody. */
+static void test_floors_judge_resolvers(void **state)
+{
+#define NAMES                                                                                      \
+	"{\"version\":1,\"default\":\"allow\",\"rules\":[{\"id\":\"n\",\"action\":\"allow\","      \
+	"\"host\":\"a.com\"}]}"
+#define WATCHES                                                                                    \
+	"{\"version\":1,\"mode\":\"observe\",\"default\":\"deny\",\"rules\":[{\"id\":\"n\","       \
+	"\"action\":\"allow\",\"host\":\"a.com\"}]}"
+#define REFUSES                                                                                    \
+	"{\"version\":1,\"default\":\"allow\",\"rules\":[{\"id\":\"n\",\"action\":\"deny\","       \
+	"\"net\":\"6.6.6.0/24\"}]}"
+#define ASKS                                                                                       \
+	"{\"version\":1,\"default\":\"allow\",\"rules\":[{\"id\":\"n\",\"action\":\"ask\","        \
+	"\"net\":\"6.6.6.0/24\"}]}"
+#define REQUEST                                                                                    \
+	"{\"version\":1,\"default\":\"allow\",\"rules\":[{\"id\":\"n\",\"action\":\"deny\","       \
+	"\"methods\":[\"PUT\"]}]}"
+	static const struct {
+		const char *mode; /* the operator's, with its list */
+		const char *key, *template;
+		char asked;
+	} rows[] = {
+		{"on", NULL, NULL, 'c'},
+		{"on", "", "", 'c'},
+		{"allow-list a.com", NULL, NULL, 'o'},
+		{"allow-list a.com 6.6.6.6:443", NULL, NULL, 'o'},
+		{"allow-list a.com 6.6.6.6:53", NULL, NULL, 'c'},
+		{"allow-list a.com 6.6.6.6", NULL, NULL, 'c'},
+		{"allow-list a.com 6.6.6.0/24", NULL, NULL, 'c'},
+		{"allow-list a.com 0.0.0.0/0", NULL, NULL, 'o'},
+		{"allow-list a.com 0.0.0.0/0:53", NULL, NULL, 'c'},
+		{"allow-list a.com 6.6.7.0/24", NULL, NULL, 'o'},
+		{"allow-list *", NULL, NULL, 'o'},
+		{"allow-list 0.0.0.0/0", NULL, NULL, 'c'}, /* it has no names */
+		{"allow-list 192.0.2.0/24", NULL, NULL, 'o'},
+		{"on", "a.com", NULL, 'o'},
+		{"on", "*", NULL, 'o'},
+		{"on", "*,6.6.6.6:53", NULL, 'c'},
+		{"on", NULL, "a.com", 'o'},
+		{"on", NULL, "a.com,6.6.6.6:53", 'c'},
+		{"on", "off", NULL, 'o'},
+		{"on", "nonsense..", NULL, 'o'},
+		{"allow-list a.com 6.6.6.6:53", "a.com", NULL, 'o'},
+		{"allow-list a.com 6.6.6.6:53", "6.6.6.6:53,a.com", "a.com", 'o'},
+		{"allow-list a.com 6.6.6.6:53", "6.6.6.6:53,a.com", "6.6.6.0/25,a.com", 'c'},
+		{"on", NAMES, NULL, 'o'}, /* a default is not enough */
+		{"on", NULL, WATCHES, 'c'},
+		{"on", REFUSES, NULL, 'o'},
+		{"on", ASKS, NULL, 'o'},
+		{"on", REQUEST, NULL, 'o'},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct network_floor *f = floor_of(rows[i].mode);
+		const struct network_floors floors = {f, rows[i].key, rows[i].template};
+		json_t *network = parsed("{\"dnsServers\": [\"6.6.6.6\"]}");
+		json_t *policy = network_policy(&floors, network, false, 1);
+		json_t *dns = json_object_get(policy, "dns");
+		bool given = json_is_true(json_object_get(policy, "dnsGiven"));
+		const char *first = json_string_value(json_array_get(dns, 0));
+		struct error e = {0};
+		bool checked = network_check(network, false, f, &e) == 0;
+
+		assert_int_equal(json_array_size(dns), 1);
+		if (strcmp(first, rows[i].asked == 'c' ? "6.6.6.6" : "8.8.8.8") != 0 ||
+			given != (rows[i].asked == 'c'))
+			fail_msg("row %zu: %s is asked, given %d", i, first, given);
+		if (!rows[i].key && !rows[i].template && checked != (rows[i].asked == 'c'))
+			fail_msg("row %zu: checked %d: %s", i, checked, e.message);
+		json_decref(policy);
+		json_decref(network);
+		network_floor_free(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_floors_narrow),
 		cmocka_unit_test(test_floors_judge_proxies),
+		cmocka_unit_test(test_floors_judge_resolvers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
