@@ -14,10 +14,8 @@ enum {
 	HANDSHAKE_MS = 20000, /* of each side */
 	CLOSE_MS = 15000,     /* for the last bytes, from each time that some of them went */
 	LINGER_MS = 5000,
-	SPARE_MS = 60000,    /* without a byte, one with an open request may be ended for another */
-	HOLD_MS = 10,	     /* for what may be the beginning of a secret, and says little of it */
-	HOLD_LONG_MS = 1000, /* likewise, and says much */
-	FILLS = 4,	     /* of a socket in a turn: other flows wait */
+	SPARE_MS = 60000, /* without a byte, one with an open request may be ended for another */
+	FILLS = 4,	  /* of a socket in a turn: other flows wait */
 	FILL_BYTES = TLS_IN_MAX, /* nearly two records */
 };
 
@@ -50,8 +48,6 @@ struct middle {
 	enum renewal renewal;
 	struct loop_timer renewing; /* of SHAKES */
 	struct loop_timer timer;    /* of the state */
-	struct loop_timer hold;	    /* what the exchange holds goes out */
-	bool held_long;		    /* its second time is running */
 	uint64_t bytes, active_ns;  /* that had gone and come, and when they last changed */
 	bool orderly;		    /* both are to get a close_notify */
 	uint64_t closed_bytes;	    /* that had gone when CLOSE's time began */
@@ -67,7 +63,6 @@ static void finish(struct middle *m)
 
 	m->state = OVER;
 	loop_stop(&m->o.context->loop, &m->timer);
-	loop_stop(&m->o.context->loop, &m->hold);
 	loop_stop(&m->o.context->loop, &m->renewing);
 	m->o.ended(m->o.arg, &end); /* frees m */
 }
@@ -89,7 +84,6 @@ static void begin_close(struct middle *m, bool orderly)
 		m->server.gone = true; /* there is no TLS to write to */
 	m->renewal = RENEWAL_NONE;
 	loop_stop(&m->o.context->loop, &m->renewing);
-	loop_stop(&m->o.context->loop, &m->hold);
 	buf_done(&m->guest.tls.in); /* nothing of it is used any more */
 	m->closed_bytes = m->guest.out + m->server.out;
 	loop_start(&m->o.context->loop, &m->timer, CLOSE_MS);
@@ -674,15 +668,6 @@ static void note_activity(struct middle *m)
 	m->bytes = bytes;
 }
 
-/* Bytes that may be the beginning of a secret wait for a bounded time. */
-static void hold(struct middle *m)
-{
-	if (m->state != OPEN || m->hold.at_ns || !exchange_holds(m->exchange))
-		return;
-	m->held_long = false;
-	loop_start(&m->o.context->loop, &m->hold, HOLD_MS);
-}
-
 static void begin_turn(struct leg *leg, uint32_t events)
 {
 	bool watched = leg->watch->added && (leg->watch->events & EPOLLIN);
@@ -726,20 +711,8 @@ void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
 		return;
 	}
 	note_activity(m);
-	hold(m);
 	watch(m, &m->guest, &m->server);
 	watch(m, &m->server, &m->guest);
-}
-
-static void on_hold(void *arg)
-{
-	struct middle *m = arg;
-
-	exchange_release(m->exchange, m->held_long);
-	m->held_long = !m->held_long && exchange_holds(m->exchange);
-	if (m->held_long)
-		loop_start(&m->o.context->loop, &m->hold, HOLD_LONG_MS);
-	middle_run(m, 0, 0);
 }
 
 /* --- the end of idle ones --- */
@@ -869,9 +842,8 @@ int middle_new(const struct middle_options *o, struct middle **ret)
 	buf_init_secret(&m->server.plain, TLS_PLAIN_MAX);
 	m->verdict = "allowed";
 	m->timer.on = on_late;
-	m->hold.on = on_hold;
 	m->renewing.on = on_renewal_late;
-	m->timer.arg = m->hold.arg = m->renewing.arg = m;
+	m->timer.arg = m->renewing.arg = m;
 	m->active_ns = o->context->loop.now_ns;
 	m->o.intercept = o->plain ? &nothing : o->intercept;
 	if (o->kit)
@@ -892,7 +864,6 @@ void middle_free(struct middle *m)
 	if (!m)
 		return;
 	loop_stop(&m->o.context->loop, &m->timer);
-	loop_stop(&m->o.context->loop, &m->hold);
 	loop_stop(&m->o.context->loop, &m->renewing);
 	exchange_free(m->exchange);
 	tls_done(&m->guest.tls);

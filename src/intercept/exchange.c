@@ -97,17 +97,6 @@ void exchange_sent(struct exchange *x, enum exchange_side to, size_t n)
 		x->kind->drained(x, to);
 }
 
-bool exchange_holds(const struct exchange *x)
-{
-	return x->state == EXCHANGE_GOING && x->kind->holds(x);
-}
-
-void exchange_release(struct exchange *x, bool all)
-{
-	if (x->state == EXCHANGE_GOING)
-		x->kind->release(x, all);
-}
-
 bool exchange_is_quiet(const struct exchange *x)
 {
 	return x->kind->is_quiet(x);

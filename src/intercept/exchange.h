@@ -282,13 +282,6 @@ bool exchange_wants(const struct exchange *x, enum exchange_side from);
 const uint8_t *exchange_output(struct exchange *x, enum exchange_side to, size_t *ret_n);
 void exchange_sent(struct exchange *x, enum exchange_side to, size_t n);
 
-/* Whether bytes of an answer wait because they may begin a secret. If nothing follows for a short
- * while, the owner calls exchange_release() without `all`, which sends those that reveal little of
- * a secret. After a longer while it calls it with `all`: then the secret's placeholder is sent
- * instead (scrub_release()). */
-bool exchange_holds(const struct exchange *x);
-void exchange_release(struct exchange *x, bool all);
-
 /* Whether no request is open. Then exchange_end() ends the exchange properly. */
 bool exchange_is_quiet(const struct exchange *x);
 void exchange_end(struct exchange *x);

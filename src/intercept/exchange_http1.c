@@ -485,6 +485,7 @@ static void on_answer_head(struct exchange *x)
 	h->close = h->close || !head->keep_alive || head->until_eof;
 	h->q.status = head->status;
 	exchange_model_begin_answer(x, &h->q, head->status, &head->headers);
+	scrub_begin(&h->q.scrub, head->status, &head->headers);
 	write_answer(x, head);
 	h->answer_begun = true;
 }
@@ -502,6 +503,8 @@ static void end_piece(struct exchange *x, size_t mark, int r)
 		r = http_chunk_end(&x->out[EXCHANGE_GUEST], mark);
 	if (r == -EBADMSG)
 		fail(x, "the server's list of tools is no JSON");
+	else if (r == -ENOTSUP)
+		fail(x, "the server compresses its messages although it was asked not to");
 	else
 		must(x, r);
 }
@@ -711,19 +714,6 @@ static void drained(struct exchange *x, enum exchange_side to)
 		send_waiting(x);
 }
 
-static bool holds(const struct exchange *x)
-{
-	return scrub_waiting(&x->http1->q.scrub) > 0;
-}
-
-static void release(struct exchange *x, bool all)
-{
-	size_t mark = 0;
-
-	begin_piece(x, &mark);
-	end_piece(x, mark, scrub_release(&x->http1->q.scrub, all, &x->out[EXCHANGE_GUEST]));
-}
-
 static bool is_quiet(const struct exchange *x)
 {
 	return !x->http1->busy;
@@ -799,8 +789,6 @@ const struct exchange_kind exchange_http1 = {
 	.receive_end = receive_end,
 	.wants = wants,
 	.drained = drained,
-	.holds = holds,
-	.release = release,
 	.is_quiet = is_quiet,
 	.end = end,
 	.server_failed = server_failed,

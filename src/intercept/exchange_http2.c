@@ -156,6 +156,7 @@ static int on_answer_head(struct http2_stream *s, bool end)
 		return bad_answer(s, why);
 	s->q.status = status;
 	exchange_model_begin_answer(s->x, &s->q, status, &in.fields);
+	scrub_begin(&s->q.scrub, status, &in.fields);
 	return pass_answer(s, &in, true, !end);
 }
 
@@ -419,6 +420,9 @@ static int take_answer(struct http2_stream *s, const uint8_t *data, size_t bytes
 	s->q.down += bytes;
 	exchange_model_take_answer(&s->q, data, bytes);
 	r = http2_take_answer(s, data, bytes);
+	if (r == -ENOTSUP)
+		return bad_answer(
+			s, "the server compresses its messages although it was asked not to");
 	return r == -EBADMSG ? bad_answer(s, "the server's list of tools is no JSON") : r;
 }
 
@@ -673,24 +677,6 @@ static void drained(struct exchange *x, enum exchange_side to)
 	pump(x);
 }
 
-static bool holds(const struct exchange *x)
-{
-	for (const struct http2_stream *s = x->http2->streams; s; s = s->next)
-		if (scrub_waiting(&s->q.scrub))
-			return true;
-	return false;
-}
-
-static void release(struct exchange *x, bool all)
-{
-	for (struct http2_stream *s = x->http2->streams; s; s = s->next) {
-		if (scrub_release(&s->q.scrub, all, &s->from[EXCHANGE_SERVER].body) < 0)
-			x->http2->no_memory = true;
-		http2_stream_wake(s, EXCHANGE_GUEST);
-	}
-	pump(x);
-}
-
 static bool is_quiet(const struct exchange *x)
 {
 	return x->http2->count == 0;
@@ -837,8 +823,6 @@ const struct exchange_kind exchange_http2 = {
 	.receive_end = receive_end,
 	.wants = wants,
 	.drained = drained,
-	.holds = holds,
-	.release = release,
 	.is_quiet = is_quiet,
 	.end = end,
 	.server_failed = server_failed,

@@ -38,10 +38,11 @@ struct http2_stream {
 	size_t lent;		 /* bytes of the held body that were given back to the connection's
 				  * window */
 	size_t opened;		 /* bytes for which both windows were opened */
-	unsigned interim;	 /* number of interim answers (1xx) */
-	bool sent;		 /* the server has the request */
-	bool answered;		 /* the guest has the final head, or will get it next */
-	bool answer_sent;	 /* the guest has all of the answer */
+	size_t spared;	  /* bytes of the answer that the connection's window does not count */
+	unsigned interim; /* number of interim answers (1xx) */
+	bool sent;	  /* the server has the request */
+	bool answered;	  /* the guest has the final head, or will get it next */
+	bool answer_sent; /* the guest has all of the answer */
 };
 
 struct http2_side {

@@ -91,12 +91,10 @@ static void give_back(struct http2_stream *s, enum exchange_side from, size_t n)
 		s->opened -= opened;
 		n -= opened;
 	}
-	lent = from == EXCHANGE_GUEST && s->lent < n ? s->lent : n;
-
 	if (!n || !s->id[from])
 		return;
-	if (from == EXCHANGE_SERVER)
-		lent = 0;
+	lent = from == EXCHANGE_GUEST ? s->lent : s->spared - scrub_waiting(&s->q.scrub);
+	lent = lent < n ? lent : n;
 	if (n > lent)
 		(void)nghttp2_session_consume(
 			http2_session_of(s, from), s->id[from], n - lent); /* a stream
@@ -105,7 +103,23 @@ static void give_back(struct http2_stream *s, enum exchange_side from, size_t n)
 		return;
 	(void)nghttp2_session_consume_stream(
 		http2_session_of(s, from), s->id[from], lent); /* likewise */
-	take_back(s, lent);
+	if (from == EXCHANGE_GUEST)
+		take_back(s, lent);
+	else
+		s->spared -= lent;
+}
+
+/* Bytes of a stalled answer that wait in the scrubber must not stop other streams, so the
+ * connection's window is opened for them. The account counts them (scrub_memory()). */
+static void spare(struct http2_stream *s)
+{
+	size_t wait = scrub_waiting(&s->q.scrub);
+
+	if (wait <= s->spared)
+		return;
+	(void)nghttp2_session_consume_connection(
+		http2_session_of(s, EXCHANGE_SERVER), wait - s->spared); /* it has so many */
+	s->spared = wait;
 }
 
 /* Bytes for which the server's windows are closed. */
@@ -121,6 +135,7 @@ int http2_take_answer(struct http2_stream *s, const uint8_t *data, size_t bytes)
 	int r = exchange_answer_bytes(&s->q, data, bytes, &s->from[EXCHANGE_SERVER].body);
 	size_t after = waiting(s);
 
+	spare(s);
 	if (after < before + bytes) /* tools were left out */
 		give_back(s, EXCHANGE_SERVER, before + bytes - after);
 	return r;
@@ -131,13 +146,15 @@ void http2_drop_body(struct http2_stream *s, enum exchange_side from)
 {
 	struct http2_way *w = &s->from[from];
 
-	give_back(s, from, buf_len(&w->body));
+	size_t n = buf_len(&w->body);
+
 	buf_done(&w->body);
 	if (from == EXCHANGE_SERVER) {
-		give_back(s, from, scrub_waiting(&s->q.scrub) + exchange_tools_waiting(&s->q));
+		n += scrub_waiting(&s->q.scrub) + exchange_tools_waiting(&s->q);
 		scrub_drop(&s->q.scrub);
 		exchange_tools_free(&s->q);
 	}
+	give_back(s, from, n);
 }
 
 void http2_stream_reset(struct http2_stream *s, enum exchange_side side, uint32_t code)

@@ -80,8 +80,6 @@ struct exchange_kind {
 	void (*receive_end)(struct exchange *x, enum exchange_side from);
 	bool (*wants)(const struct exchange *x, enum exchange_side from);
 	void (*drained)(struct exchange *x, enum exchange_side to); /* there is room again */
-	bool (*holds)(const struct exchange *x);
-	void (*release)(struct exchange *x, bool all);
 	bool (*is_quiet)(const struct exchange *x);
 	void (*end)(struct exchange *x);
 	void (*server_failed)(struct exchange *x);
@@ -114,6 +112,7 @@ struct exchange {
 	struct http2_budget *budget;
 	struct buf out[2]; /* to each side */
 	size_t tools_held; /* bytes that answers hold (tool_list.h) */
+	unsigned said;	   /* secrets that were replaced in answers */
 	enum exchange_state state;
 	char reason[EXCHANGE_REASON_MAX];
 	uint64_t hold_ids;  /* given out */

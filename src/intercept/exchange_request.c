@@ -10,10 +10,18 @@
 #include "intercept/exchange_internal.h"
 #include "intercept/rewrite.h"
 
+static int begin_scrub(struct exchange *x, struct scrub *ret)
+{
+	int r = scrub_init(ret, x->intercept, x->server_host);
+
+	ret->said = &x->said;
+	return r;
+}
+
 int exchange_request_begin(struct exchange *x, struct exchange_request_state *q)
 {
 	*q = (struct exchange_request_state){.begin_ms = clock_realtime_ns() / NS_PER_MS};
-	if (scrub_init(&q->scrub, x->intercept, x->server_host) < 0)
+	if (begin_scrub(x, &q->scrub) < 0)
 		return -ENOMEM;
 	q->intercept = intercept_ref(x->intercept);
 	q->open = true;
@@ -167,7 +175,7 @@ int exchange_request_refresh(struct exchange *x, struct exchange_request_state *
 {
 	struct scrub scrub;
 
-	if (scrub_init(&scrub, x->intercept, x->server_host) < 0)
+	if (begin_scrub(x, &scrub) < 0)
 		return -ENOMEM;
 	scrub_done(&q->scrub);
 	q->scrub = scrub;

@@ -37,6 +37,12 @@ void fields_begin(struct fields *f, const char *name, size_t name_bytes);
 void fields_put(struct fields *f, const void *data, size_t n);
 void fields_end(struct fields *f, bool secret);
 
+/* How many bytes of the value were put; 0 after an error. */
+static inline size_t fields_put_bytes(const struct fields *f)
+{
+	return f->err ? 0 : buf_len(&f->text) - f->items[f->count].value;
+}
+
 static inline int fields_error(const struct fields *f)
 {
 	return f->err;

@@ -54,6 +54,7 @@ struct intercept_host {
 struct intercept_secret {
 	char *name;
 	struct secret value;
+	enum secret_kind kind; /* of the value */
 };
 
 /* A text that the guest has in place of a secret. It is replaced in requests to some hosts only. */

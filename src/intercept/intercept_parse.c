@@ -183,6 +183,7 @@ static int take_secrets(const struct policy_at *of, json_t *object, struct inter
 		i->secret_count++;
 		r = take_secret(&one, json_array_get(secrets, (size_t)s), i, &i->secrets[s]);
 		bytes += i->secrets[s].value.bytes;
+		i->secrets[s].kind = secret_kind(&i->secrets[s].value);
 	}
 	if (r == 0 && bytes > INTERCEPT_SECRETS_BYTES)
 		return policy_bad(&at, "the values have more than 262144 bytes");

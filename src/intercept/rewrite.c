@@ -23,6 +23,7 @@ struct job {
 	const struct rewrite_set *set;
 	bool plain;  /* the answer must not be compressed */
 	bool hidden; /* secrets that are put are scrubbed from the answer */
+	bool coded;  /* likewise, and base64 is made of what is put */
 };
 
 static int fail(struct job *j, unsigned status, const char *text, const char *name, size_t bytes)
@@ -41,10 +42,14 @@ static int put_secret(struct job *j, unsigned n)
 		return fail(j, 502,
 			"a header cannot hold this secret, it has line ends or the like: ", s->name,
 			strlen(s->name));
-	if (j->hidden && scrub_add(j->scrub, s->value.hidden, s->value.bytes) < 0)
+	if (j->hidden && scrub_add(j->scrub, n) < 0)
 		return fail(j, 431,
 			"rules set more than four secrets, or there is no memory: ", s->name,
 			strlen(s->name));
+	if (j->coded && scrub_add_base64(j->scrub, n, fields_put_bytes(j->out)) < 0)
+		return fail(j, 431,
+			"credentials have more than four secrets, or one above 24 KiB: ", s->name,
+			strlen(s->name)); /* they could come back unseen */
 	fields_put(j->out, s->value.hidden, s->value.bytes);
 	j->used->bits[n / 64] |= UINT64_C(1) << n % 64;
 	return 0;
@@ -169,6 +174,7 @@ static int replace_in_basic(struct job *j, const struct buf *decoded, struct fie
 	int found;
 
 	inner.out = plain;
+	inner.coded = true;
 	fields_begin(plain, "", 0);
 	found = put_replaced(&inner, (const char *)buf_head(decoded), buf_len(decoded));
 	fields_end(plain, true);
@@ -180,7 +186,6 @@ static int put_base64(struct job *j, const char *text, size_t n)
 	struct buf coded = BUF_INIT(2 * REWRITE_HEAD_MAX);
 	size_t bytes = base64_encoded_len(n);
 	char *p;
-	int r;
 
 	coded.secret = true;
 	p = (char *)buf_reserve(&coded, bytes);
@@ -188,13 +193,9 @@ static int put_base64(struct job *j, const char *text, size_t n)
 		return -ENOMEM;
 	base64_encode(p, text, n);
 	fields_put(j->out, p, bytes);
-	r = scrub_add(j->scrub, p, bytes);
 	buf_commit(&coded, bytes);
 	buf_done(&coded);
-	if (r == -E2BIG) /* they could come back unseen */
-		return fail(j, 431,
-			"the credentials with a secret are too many, or larger than 32 KiB", "", 0);
-	return r < 0 ? r : 1;
+	return 1;
 }
 
 /* Writes "Basic ..." if the credentials have a placeholder. Returns 1 if it did, 0, or an error. */
@@ -312,7 +313,8 @@ static bool is_replaced(const struct job *j, const char *name)
 static bool is_dropped(const struct job *j, const struct http_headers *in, const char *name)
 {
 	static const char *const never[] = {"host", "expect", "http2-settings", NULL};
-	static const char *const coded[] = {"accept-encoding", "sec-websocket-extensions", NULL};
+	static const char *const coded[] = {"accept-encoding", "grpc-accept-encoding",
+		"connect-accept-encoding", "sec-websocket-extensions", NULL};
 
 	return http_proxy_is_hop(in, name) || is_one_of(name, never) ||
 	       (j->plain && is_one_of(name, coded)) || is_replaced(j, name);

@@ -49,9 +49,9 @@ struct rewrite_failure {
 };
 
 /* Appends the fields of a request. plain: its answer is read, so it must not be compressed. Base64
- * of credentials with a secret is scrubbed from the answer, too (scrub_add()); if there are too
- * many of them the status is 431. Adds the secrets that went into the request to *used. Returns 0,
- * -EINVAL with *why filled, or -ENOMEM. */
+ * of credentials with a secret is scrubbed from the answer, too (scrub_add_base64()); if there are
+ * too many of them the status is 431. Adds the secrets that went into the request to *used. Returns
+ * 0, -EINVAL with *why filled, or -ENOMEM. */
 int rewrite_request(const struct intercept *intercept, const char *host,
 	const struct http_headers *in, const struct rewrite_set *set, bool plain,
 	struct scrub *scrub, struct fields *out, struct rewrite_used *used,

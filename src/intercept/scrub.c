@@ -1,56 +1,154 @@
+/* Theory of operation.
+ *
+ * A guest may choose what a server sends: it stores a file there, or the server echoes it. So the
+ * guest can let any guess pass through here. If what happens to a guess depended on how much of it
+ * is right, the guest would learn a secret byte by byte. So what leaves here, and when, depends on
+ * public facts only, as long as no secret is in the answer as a whole:
+ *
+ * - the bytes of the server, and where they were cut into pieces;
+ * - the number, the lengths and the kinds of the secrets (secret.h), never their bytes.
+ *
+ * Bytes pass at once, except the last ones that may belong to a secret of which more follows. These
+ * are not the bytes that a secret begins with, but all of the kind's: a run of token characters at
+ * the end waits, up to the length of the longest secret less one. It waits for a byte of another
+ * kind, for so many more bytes that it is too long, or for the end of the answer or of the message
+ * (frames.h). There is no clock: bytes of an answer that stalls wait with it, however long. A
+ * beginning of a secret is never replaced, so a guess that is not the whole secret always passes
+ * unchanged.
+ *
+ * Where this costs a stream nothing: events end with an empty line, JSON lines with a line end,
+ * messages of websockets and gRPC with their length. A stream of words without line ends is a word
+ * late. If a secret has other characters than tokens have, all but control characters wait, so that
+ * text without line ends is late by the secret's length.
+ *
+ * Of secrets that begin at one place the longest counts. A place is decided when every secret that
+ * may begin there would be complete, so the result does not depend on how the answer was cut.
+ *
+ * Time. The search must not tell by its speed how much of a guess is right, because an answer may
+ * repeat a guess a million times. It compares the last ANCHOR bytes of a secret at once, at each
+ * place, and then all of it in constant time. So only those who guess ANCHOR bytes together see a
+ * difference, and these are the last ones, which no provider publishes. With many secrets, a hash
+ * of ANCHOR bytes chooses places to look at. Its key is random for each answer.
+ *
+ * Base64 of credentials is looked for without the characters that the guest's own text determines.
+ * Else the guest would know the beginning, and choose the length. Characters that have bits of both
+ * are part of the match, whatever they are, and become asterisks.
+ *
+ * What is left. A guess of the whole secret is replaced, so it is told. For random secrets that is
+ * no help; a password that can be guessed stays one. The owner counts what is replaced. */
 #include "intercept/scrub.h"
 
 #include <emmintrin.h>
 #include <errno.h>
 #include <string.h>
 
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include "proto/base64.h"
+
+enum {
+	ANCHOR = INTERCEPT_SCRUB_MIN, /* bytes; of uint64_t */
+	FEW = 4,		      /* patterns that are compared one by one */
+	PLAIN = 0,		      /* form of a pattern; base64 has three others */
+};
+
+_Static_assert(ANCHOR == sizeof(uint64_t), "load()");
+
 struct scrub_pattern {
-	const char *secret; /* of the reference, like all here */
+	const char *text; /* borrowed */
 	size_t bytes;
+	uint64_t anchor;       /* its last bytes */
+	uint8_t before, after; /* characters around it that have bits of it */
+	uint8_t form;
+	unsigned secret;
 	const char *stand_in; /* NULL: asterisks */
 	size_t stand_in_bytes;
 };
 
-/* A secret has INTERCEPT_SCRUB_MIN bytes at least. */
-static void add_begin(struct scrub *s, const uint8_t *text)
+static size_t whole(const struct scrub_pattern *t)
 {
-	for (unsigned i = 0; i < s->begin_count && i < SCRUB_BEGINS_MAX; i++)
-		if (memcmp(s->begins[i], text, 2) == 0)
-			return;
-	if (s->begin_count < SCRUB_BEGINS_MAX)
-		memcpy(s->begins[s->begin_count], text, 2);
-	s->begin_count++;
+	return t->before + t->bytes + t->after;
 }
 
-static void add_text(
-	struct scrub *s, const struct secret *text, const struct intercept_placeholder *p)
+static uint64_t load(const void *p)
 {
-	uint8_t first = (uint8_t)text->hidden[0];
+	uint64_t v;
 
-	s->patterns[s->count++] = (struct scrub_pattern){.secret = text->hidden,
-		.bytes = text->bytes,
-		.stand_in = p ? p->text : NULL,
-		.stand_in_bytes = p ? p->bytes : 0};
-	s->first[first / 8] |= (uint8_t)(1 << first % 8);
-	add_begin(s, (const uint8_t *)text->hidden);
+	memcpy(&v, p, sizeof(v));
+	return v;
 }
 
-static bool has_text(const struct scrub *s, const char *text, size_t bytes)
+/* ---- patterns ---- */
+
+static unsigned hash(const struct scrub *s, uint64_t anchor)
+{
+	return (unsigned)(anchor * s->hash_key >> (64 - SCRUB_HASH_BITS));
+}
+
+static void add_hash(struct scrub *s, uint64_t anchor)
+{
+	unsigned h = hash(s, anchor);
+
+	s->hashes[h / 64] |= UINT64_C(1) << h % 64;
+}
+
+/* Longer ones come first. The order does not depend on their bytes. */
+static int by_length(const void *a, const void *b)
+{
+	const struct scrub_pattern *x = a, *y = b;
+
+	if (whole(x) != whole(y))
+		return whole(x) < whole(y) ? 1 : -1;
+	if (x->form != y->form)
+		return x->form < y->form ? -1 : 1;
+	return x->secret < y->secret ? -1 : x->secret > y->secret;
+}
+
+static bool is_there(const struct scrub *s, unsigned secret, unsigned form)
 {
 	for (unsigned i = 0; i < s->count; i++)
-		if (s->patterns[i].bytes == bytes &&
-			memcmp(s->patterns[i].secret, text, bytes) == 0)
+		if (s->patterns[i].secret == secret && s->patterns[i].form == form)
 			return true;
 	return false;
 }
 
-static void add_pattern(struct scrub *s, const struct intercept_secret *secret,
-	const struct intercept_placeholder *p)
+/* After all were added. */
+static void prepare(struct scrub *s)
 {
-	const struct secret *value = &secret->value;
+	qsort(s->patterns, s->count, sizeof(s->patterns[0]), by_length);
+	if (s->count <= FEW)
+		return;
+	memset(s->hashes, 0, sizeof(s->hashes));
+	if (RAND_bytes((uint8_t *)&s->hash_key, sizeof(s->hash_key)) != 1)
+		s->hash_key = (uintptr_t)s->patterns * UINT64_C(0x9e3779b97f4a7c15);
+	s->hash_key |= 1;
+	for (unsigned i = 0; i < s->count; i++)
+		add_hash(s, s->patterns[i].anchor);
+}
 
-	if (value->bytes >= INTERCEPT_SCRUB_MIN && !has_text(s, value->hidden, value->bytes))
-		add_text(s, value, p);
+static void add_pattern(struct scrub *s, const struct scrub_pattern *new, enum secret_kind kind)
+{
+	struct scrub_pattern *t = &s->patterns[s->count++];
+
+	*t = *new;
+	t->anchor = load(t->text + t->bytes - ANCHOR);
+	if (s->longest[kind] < whole(t))
+		s->longest[kind] = whole(t);
+}
+
+static void add_secret(struct scrub *s, unsigned secret, const struct intercept_placeholder *p)
+{
+	const struct intercept_secret *i = &s->intercept->secrets[secret];
+	struct scrub_pattern t = {.text = i->value.hidden,
+		.bytes = i->value.bytes,
+		.secret = secret,
+		.stand_in = p ? p->text : NULL,
+		.stand_in_bytes = p ? p->bytes : 0};
+
+	if (t.bytes >= INTERCEPT_SCRUB_MIN && i->kind != SECRET_OTHER &&
+		!is_there(s, secret, PLAIN))
+		add_pattern(s, &t, i->kind);
 }
 
 /* Those that a rule names in its values. */
@@ -65,15 +163,8 @@ static void add_of_rule(struct scrub *s, const struct intercept_host *host)
 			p += sizeof(begin) - 1;
 			n = intercept_reference(s->intercept, p, strcspn(p, "}"));
 			if (n >= 0)
-				add_pattern(s, &s->intercept->secrets[n], NULL);
+				add_secret(s, (unsigned)n, NULL);
 		}
-}
-
-static int by_length(const void *a, const void *b)
-{
-	const struct scrub_pattern *x = a, *y = b;
-
-	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
 int scrub_init(struct scrub *s, struct intercept *intercept, const char *host)
@@ -81,8 +172,8 @@ int scrub_init(struct scrub *s, struct intercept *intercept, const char *host)
 	const struct intercept_host *rule = intercept_find(intercept, host);
 
 	*s = (struct scrub){0};
-	buf_init_secret(&s->held, INTERCEPT_SECRET_MAX);
-	/* One for each secret, as equal ones are added once. */
+	buf_init_secret(&s->held, INTERCEPT_SECRET_MAX + 2);
+	/* One for each secret, as each is added once. */
 	s->patterns = calloc(intercept->secret_count + SCRUB_ADDED_MAX, sizeof(s->patterns[0]));
 	if (!s->patterns)
 		return -ENOMEM;
@@ -91,29 +182,82 @@ int scrub_init(struct scrub *s, struct intercept *intercept, const char *host)
 		const struct intercept_placeholder *p = &intercept->placeholders[i];
 
 		if (intercept_placeholder_is_for(p, host))
-			add_pattern(s, &intercept->secrets[p->secret], p);
+			add_secret(s, p->secret, p);
 	}
 	if (rule)
 		add_of_rule(s, rule);
-	qsort(s->patterns, s->count, sizeof(s->patterns[0]), by_length);
+	prepare(s);
 	return 0;
 }
 
-int scrub_add(struct scrub *s, const char *text, size_t bytes)
+/* Whether one may be added. Returns 1, 0 if it is there or never found, or -E2BIG. */
+static int may_add(const struct scrub *s, unsigned secret, unsigned form)
 {
-	struct secret *added = &s->added[s->added_count];
+	const struct intercept_secret *i = &s->intercept->secrets[secret];
 
-	if (bytes < INTERCEPT_SCRUB_MIN || has_text(s, text, bytes))
+	if (i->value.bytes < INTERCEPT_SCRUB_MIN || i->kind == SECRET_OTHER ||
+		is_there(s, secret, form))
 		return 0;
-	if (s->added_count == SCRUB_ADDED_MAX || bytes > INTERCEPT_SECRET_MAX)
+	return s->added_count < SCRUB_ADDED_MAX ? 1 : -E2BIG;
+}
+
+int scrub_add(struct scrub *s, unsigned secret)
+{
+	int r = may_add(s, secret, PLAIN);
+
+	if (r <= 0)
+		return r;
+	s->added[s->added_count++] = (struct secret){NULL}; /* it counts; its text is not owned */
+	add_secret(s, secret, NULL);
+	prepare(s);
+	return 0;
+}
+
+/* Encodes the secret behind `skip` zero bytes, as this gives its characters the same bits. */
+static char *encode(const struct secret *value, size_t skip)
+{
+	size_t bytes = skip + value->bytes;
+	char *plain = calloc(1, bytes), *coded = malloc(base64_encoded_len(bytes) + 1);
+
+	if (plain && coded) {
+		memcpy(plain + skip, value->hidden, value->bytes);
+		base64_encode(coded, plain, bytes);
+	}
+	if (plain)
+		explicit_bzero(plain, bytes);
+	if (!plain) {
+		free(coded);
+		coded = NULL;
+	}
+	free(plain);
+	return coded;
+}
+
+int scrub_add_base64(struct scrub *s, unsigned secret, size_t place)
+{
+	const struct secret *value = &s->intercept->secrets[secret].value;
+	size_t skip = place % 3, bits = 8 * (skip + value->bytes);
+	size_t from = (8 * skip + 5) / 6, to = bits / 6; /* characters that are all its own */
+	int r = may_add(s, secret, 1 + (unsigned)skip);
+	struct scrub_pattern t = {.bytes = to - from,
+		.before = skip != 0,
+		.after = bits % 6 != 0,
+		.form = (uint8_t)(1 + skip),
+		.secret = secret};
+	char *coded;
+
+	if (r <= 0)
+		return r;
+	if (t.bytes > INTERCEPT_SECRET_MAX)
 		return -E2BIG;
-	added->hidden = strndup(text, bytes);
-	if (!added->hidden)
+	coded = encode(value, skip);
+	if (!coded)
 		return -ENOMEM;
-	added->bytes = bytes;
-	s->added_count++;
-	add_text(s, added, NULL);
-	qsort(s->patterns, s->count, sizeof(s->patterns[0]), by_length);
+	s->added[s->added_count++] =
+		(struct secret){coded, base64_encoded_len(skip + value->bytes)};
+	t.text = coded + from;
+	add_pattern(s, &t, SECRET_TOKEN);
+	prepare(s);
 	return 0;
 }
 
@@ -127,6 +271,12 @@ void scrub_done(struct scrub *s)
 	*s = (struct scrub){0};
 }
 
+static size_t longest(const struct scrub *s)
+{
+	return s->longest[SECRET_TOKEN] > s->longest[SECRET_TEXT] ? s->longest[SECRET_TOKEN]
+								  : s->longest[SECRET_TEXT];
+}
+
 size_t scrub_memory(const struct scrub *s)
 {
 	size_t n = s->intercept
@@ -135,76 +285,114 @@ size_t scrub_memory(const struct scrub *s)
 
 	for (unsigned i = 0; i < s->added_count; i++)
 		n += s->added[i].bytes;
-	return n;
+	return n + longest(s);
 }
 
-enum found { NOTHING, SECRET, BEGINNING };
+/* ---- the search ---- */
 
-/* Finds the secret that begins here. The longest one counts, so the beginning of a longer secret
- * hides a whole shorter one. */
-static enum found look(
-	const struct scrub *s, const uint8_t *p, size_t left, const struct scrub_pattern **ret)
+/* The first place from `from` to `stop` whose ANCHOR bytes are those of a pattern, or `stop`. */
+static size_t compare_each(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	for (unsigned i = 0; i < s->count; i++) {
-		const struct scrub_pattern *t = &s->patterns[i];
-
-		if (*p != (uint8_t)*t->secret || (left > 1 && p[1] != (uint8_t)t->secret[1]) ||
-			memcmp(p, t->secret, left < t->bytes ? left : t->bytes) != 0)
-			continue; /* mostly decided by two bytes */
-		*ret = t;
-		return left < t->bytes ? BEGINNING : SECRET;
-	}
-	return NOTHING;
+	for (; from < stop; from++)
+		for (unsigned i = 0; i < s->count; i++)
+			if (load(p + from) == s->patterns[i].anchor)
+				return from;
+	return stop;
 }
 
-/* Whole secrets only: at the end there is no more to wait for. */
-static enum found look_at_end(
-	const struct scrub *s, const uint8_t *p, size_t left, const struct scrub_pattern **ret)
+/* Which of sixteen places have the anchor (SSE2, which every x86-64 has). All bytes of all places
+ * are compared, however many are equal. */
+static __m128i compare_block(const __m128i bytes[ANCHOR], uint64_t anchor)
 {
-	for (unsigned i = 0; i < s->count; i++)
-		if (left >= s->patterns[i].bytes &&
-			memcmp(p, s->patterns[i].secret, s->patterns[i].bytes) == 0) {
-			*ret = &s->patterns[i];
-			return SECRET;
-		}
-	return NOTHING;
+	__m128i equal = _mm_set1_epi8(-1);
+
+	for (unsigned i = 0; i < ANCHOR; i++)
+		equal = _mm_and_si128(
+			equal, _mm_cmpeq_epi8(bytes[i], _mm_set1_epi8((char)(anchor >> 8 * i))));
+	return equal;
 }
 
-/* Checks sixteen places at a time, two bytes of each (SSE2, which every x86-64 has). Returns the
- * first place where a secret may begin, or the place from which the rest must be checked byte by
- * byte. */
-static size_t skip_blocks(const struct scrub *s, const uint8_t *p, size_t from, size_t n)
+static size_t compare_blocks(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	__m128i one[SCRUB_BEGINS_MAX], two[SCRUB_BEGINS_MAX];
-
-	for (unsigned i = 0; i < s->begin_count; i++) {
-		one[i] = _mm_set1_epi8((char)s->begins[i][0]);
-		two[i] = _mm_set1_epi8((char)s->begins[i][1]);
-	}
-	for (; n - from > sizeof(__m128i); from += sizeof(__m128i)) {
-		__m128i at, next, hits = _mm_setzero_si128();
+	for (; stop - from >= sizeof(__m128i); from += sizeof(__m128i)) {
+		__m128i bytes[ANCHOR], hits = _mm_setzero_si128();
 		unsigned mask;
 
-		memcpy(&at, p + from, sizeof(at));
-		memcpy(&next, p + from + 1, sizeof(next));
-		for (unsigned i = 0; i < s->begin_count; i++)
-			hits = _mm_or_si128(hits, _mm_and_si128(_mm_cmpeq_epi8(at, one[i]),
-							  _mm_cmpeq_epi8(next, two[i])));
+		for (unsigned i = 0; i < ANCHOR; i++)
+			bytes[i] = _mm_loadu_si128((const __m128i *)(const void *)(p + from + i));
+		for (unsigned i = 0; i < s->count; i++)
+			hits = _mm_or_si128(hits, compare_block(bytes, s->patterns[i].anchor));
 		mask = (unsigned)_mm_movemask_epi8(hits);
 		if (mask)
 			return from + (unsigned)__builtin_ctz(mask);
 	}
+	return compare_each(s, p, from, stop);
+}
+
+static size_t compare_hashes(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
+{
+	for (; from < stop; from++) {
+		unsigned h = hash(s, load(p + from));
+
+		if (s->hashes[h / 64] >> h % 64 & 1)
+			break;
+	}
 	return from;
 }
 
-/* The next place where a secret may begin. */
-static size_t skip(const struct scrub *s, const uint8_t *p, size_t from, size_t n)
+/* The next place before `stop` where a pattern may have its last ANCHOR bytes, or `stop`. All of
+ * them can be read there. */
+static size_t next_anchor(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	if (s->begin_count <= SCRUB_BEGINS_MAX && from < n)
-		from = skip_blocks(s, p, from, n);
-	while (from < n && !(s->first[p[from] / 8] >> p[from] % 8 & 1))
-		from++;
-	return from;
+	if (from >= stop)
+		return stop;
+	return s->count <= FEW ? compare_blocks(s, p, from, stop)
+			       : compare_hashes(s, p, from, stop);
+}
+
+struct match {
+	const struct scrub_pattern *pattern; /* NULL: none */
+	size_t at;
+};
+
+static bool is_whole(const struct scrub_pattern *t, const uint8_t *p)
+{
+	return CRYPTO_memcmp(p + t->before, t->text, t->bytes) == 0 &&
+	       (!t->before || secret_is_token_byte(p[0])) &&
+	       (!t->after || secret_is_token_byte(p[whole(t) - 1]));
+}
+
+/* Looks at the patterns that end with this anchor. */
+static void look(const struct scrub *s, const uint8_t *p, size_t anchor, size_t from, size_t edge,
+	size_t n, struct match *best)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		const struct scrub_pattern *t = &s->patterns[i];
+		size_t end = anchor + ANCHOR + t->after;
+
+		if (load(p + anchor) != t->anchor || end > n || end < from + whole(t) ||
+			end - whole(t) >= edge || !is_whole(t, p + end - whole(t)))
+			continue;
+		if (!best->pattern || end - whole(t) < best->at ||
+			(end - whole(t) == best->at && whole(t) > whole(best->pattern)))
+			*best = (struct match){t, end - whole(t)};
+	}
+}
+
+/* Finds the first secret that begins in [from, edge) and ends before n. An anchor tells where one
+ * ends, so one that begins earlier may be found later. */
+static struct match find(
+	const struct scrub *s, const uint8_t *p, size_t from, size_t edge, size_t n)
+{
+	size_t stop = n < ANCHOR ? 0 : n - ANCHOR + 1;
+	struct match best = {NULL, 0};
+
+	for (size_t at = from; (at = next_anchor(s, p, at, stop)) < stop; at++) {
+		look(s, p, at, from, edge, n, &best);
+		if (best.pattern && best.at + longest(s) < stop)
+			stop = best.at + longest(s);
+	}
+	return best;
 }
 
 static void write_stand_in(const struct scrub_pattern *t, uint8_t *out)
@@ -213,120 +401,133 @@ static void write_stand_in(const struct scrub_pattern *t, uint8_t *out)
 
 	if (n)
 		memcpy(out, t->stand_in, n);
-	memset(out + n, '*', t->bytes - n);
+	memset(out + n, '*', whole(t) - n);
 }
 
-/* Replaces secrets in place. Returns where a possible beginning of a secret starts at the end, or
- * n. */
-static size_t replace(const struct scrub *s, uint8_t *p, size_t n, bool at_end)
+/* Replaces secrets that begin in [from, edge). Returns where the last of them ends, or `edge` if
+ * that is later. */
+static size_t replace(const struct scrub *s, uint8_t *p, size_t from, size_t edge, size_t n)
 {
-	const struct scrub_pattern *t;
-	size_t i = skip(s, p, 0, n);
+	while (from < edge) {
+		struct match m = find(s, p, from, edge, n);
 
-	while (i < n) {
-		enum found found =
-			at_end ? look_at_end(s, p + i, n - i, &t) : look(s, p + i, n - i, &t);
-
-		if (found == BEGINNING)
-			return i;
-		if (found == SECRET)
-			write_stand_in(t, p + i);
-		i = skip(s, p, i + (found == SECRET ? t->bytes : 1), n);
+		if (!m.pattern)
+			break;
+		write_stand_in(m.pattern, p + m.at);
+		from = m.at + whole(m.pattern);
+		if (s->said)
+			(*s->said)++;
 	}
-	return n;
+	return from > edge ? from : edge;
 }
 
 void scrub_text(const struct scrub *s, char *text, size_t n)
 {
 	if (s->count)
-		(void)replace(s, (uint8_t *)text, n, true); /* all of it, so nothing waits */
+		(void)replace(s, (uint8_t *)text, 0, n, n); /* all of it, so nothing waits */
 }
 
-/* Appends what stands for p's first n bytes, without those that were released before. */
-static void pass(struct scrub *s, uint8_t *p, size_t n, struct buf *out)
-{
-	size_t skip = s->told < n ? s->told : n;
+/* ---- what waits ---- */
 
-	if (skip)
-		memmove(p, p + skip, n - skip);
-	s->told -= skip;
-	buf_commit(out, n - skip);
+static bool is_of_kind(enum secret_kind kind, uint8_t c)
+{
+	return kind == SECRET_TOKEN ? secret_is_token_byte(c) : secret_is_text_byte(c);
 }
 
-int scrub_bytes(struct scrub *s, const uint8_t *data, size_t n, struct buf *out)
+/* How many of the last bytes may belong to a secret of this kind that is not complete. */
+static size_t run_of(const struct scrub *s, enum secret_kind kind, const uint8_t *data, size_t n)
 {
-	size_t before = buf_len(&s->held), passed;
-	uint8_t *p;
+	size_t most = s->longest[kind] ? s->longest[kind] - 1 : 0, run = 0;
+
+	while (run < n && run < most && is_of_kind(kind, data[n - 1 - run]))
+		run++;
+	if (run == n)
+		run += s->run[kind];
+	return run < most ? run : most;
+}
+
+/* Returns how many bytes wait, now that these have come. */
+static size_t note_runs(struct scrub *s, const uint8_t *data, size_t n)
+{
+	s->run[SECRET_TOKEN] = run_of(s, SECRET_TOKEN, data, n);
+	s->run[SECRET_TEXT] = run_of(s, SECRET_TEXT, data, n);
+	return s->run[SECRET_TOKEN] > s->run[SECRET_TEXT] ? s->run[SECRET_TOKEN]
+							  : s->run[SECRET_TEXT];
+}
+
+/* Takes bytes of which the last `wait` stay here. */
+static int take(struct scrub *s, const uint8_t *data, size_t n, size_t wait, struct buf *out)
+{
+	size_t before = buf_len(&s->held), all = before + n;
+	uint8_t *p = buf_reserve(out, all);
 	int r;
 
-	if (!s->count)
-		return buf_add(out, data, n);
-	p = buf_reserve(out, before + n);
 	if (!p)
-		return before + n ? -errno : 0;
+		return all ? -errno : 0;
 	if (before)
 		memcpy(p, buf_head(&s->held), before);
 	if (n)
 		memcpy(p + before, data, n);
-	passed = replace(s, p, before + n, false);
+	s->settled = replace(s, p, s->settled, all - wait, all) - (all - wait);
 	buf_clear(&s->held);
-	/* Shorter than a secret, so it fits. */
-	r = buf_add(&s->held, p + passed, before + n - passed);
-	pass(s, p, passed, out);
+	r = buf_add(&s->held, p + all - wait, wait);
+	buf_commit(out, all - wait);
 	return r;
 }
 
-/* Of each secret that begins so. */
-static bool says_little(const struct scrub *s, const uint8_t *p, size_t n)
+void scrub_begin(struct scrub *s, unsigned status, const struct http_headers *headers)
 {
-	for (unsigned i = 0; i < s->count; i++)
-		if (n > s->patterns[i].bytes / 2 &&
-			memcmp(p, s->patterns[i].secret,
-				n < s->patterns[i].bytes ? n : s->patterns[i].bytes) == 0)
-			return false;
-	return n < INTERCEPT_SCRUB_MIN;
+	if (s->count)
+		s->frames = (struct frames){.kind = frames_of(status, headers)};
 }
 
-int scrub_release(struct scrub *s, bool all, struct buf *out)
+static int take_part(
+	struct scrub *s, enum frames_part part, const uint8_t *data, size_t n, struct buf *out)
 {
-	size_t n = buf_len(&s->held), waiting = scrub_waiting(s);
-	const struct scrub_pattern *t = NULL;
-	bool little = waiting && says_little(s, buf_head(&s->held), n);
-	uint8_t *p;
+	int r;
 
-	if (!waiting || (!all && !little) || look(s, buf_head(&s->held), n, &t) == NOTHING)
-		return 0;
-	p = buf_reserve(out, waiting); /* which has no room for all of t, perhaps */
-	if (!p)
-		return -errno;
-	for (size_t i = s->told; i < n; i++)
-		*p++ = (uint8_t)(little			 ? t->secret[i]
-				 : i < t->stand_in_bytes ? t->stand_in[i]
-							 : '*');
-	buf_commit(out, waiting);
-	s->told = n;
-	return 0;
+	switch (part) {
+	case FRAMES_HEAD:
+		return buf_add(out, data, n);
+	case FRAMES_BODY:
+		return take(s, data, n, note_runs(s, data, n), out);
+	case FRAMES_BODY_END:
+		r = take(s, data, n, 0, out);
+		scrub_drop(s);
+		return r;
+	case FRAMES_CODED:
+		break;
+	}
+	return -ENOTSUP;
+}
+
+int scrub_bytes(struct scrub *s, const uint8_t *data, size_t n, struct buf *out)
+{
+	int r = 0;
+
+	if (!s->count)
+		return buf_add(out, data, n);
+	while (n && r == 0) {
+		enum frames_part part = FRAMES_BODY;
+		size_t part_bytes = s->frames.kind ? frames_next(&s->frames, data, n, &part) : n;
+
+		r = take_part(s, part, data, part_bytes, out);
+		data += part_bytes;
+		n -= part_bytes;
+	}
+	return r;
 }
 
 int scrub_end(struct scrub *s, struct buf *out)
 {
-	size_t n = buf_len(&s->held);
-	uint8_t *p;
+	int r = buf_len(&s->held) ? take(s, NULL, 0, 0, out) : 0;
 
-	if (!n)
-		return 0;
-	p = buf_reserve(out, n);
-	if (!p)
-		return -errno;
-	memcpy(p, buf_head(&s->held), n);
-	(void)replace(s, p, n, true);
-	pass(s, p, n, out);
 	scrub_drop(s);
-	return 0;
+	return r;
 }
 
 void scrub_drop(struct scrub *s)
 {
 	buf_done(&s->held);
-	s->told = 0;
+	s->settled = s->run[SECRET_TOKEN] = s->run[SECRET_TEXT] = 0;
 }

@@ -122,7 +122,7 @@ class Server:
             s.unwrap()
             return False
         if path == "/cut":
-            s.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nsome")
+            s.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nsome\n")
             return False
         if path in ("/bye", "/leave"):
             s.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwhole")
