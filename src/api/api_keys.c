@@ -1,8 +1,9 @@
 /* Teams, keys and usage of the client, and the operator's requests to the store (operator.h).
  *
- * A key may create, rename and revoke keys only if the operator allows it, and only in its team.
- * The operator must allow it because each new key has its own limits, and its tier's minutes anew.
- * A key can neither give more than it has nor pass this right on. */
+ * A key may create, rename and revoke keys only if the operator allows it, because each new key has
+ * its own limits, and its tier's minutes anew. A key can neither give more than it has nor pass
+ * this right on. It reaches itself, the keys that it made, and those that these made, but no key
+ * that may have more than it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,11 @@ static void take_create(struct request *r, const char *text, size_t n)
 	if (err == 0)
 		err = check_count(r, &e);
 	if (err == 0)
-		err = key_json_create(fleet_of(r)->store, name ? name : "", r->key->team_id, &l,
+		err = key_json_create(fleet_of(r)->store,
+			&(struct store_key_spec){.name = name ? name : "",
+				.team_id = r->key->team_id,
+				.made_by = r->key->id,
+				.limits = &l},
 			false, &made, &e);
 	if (err < 0)
 		reply_failure(r, &e);
@@ -164,16 +169,32 @@ void api_keys_create(struct request *r)
 		request_collect(r, API_BODY_MAX, take_create);
 }
 
-/* Checks that the key is in the client's team; otherwise answers 404. */
-static bool find_in_team(struct request *r)
+/* Whether the client made the key, or a key that it made did. Keys of the operator, and those whose
+ * maker is not known, are nobody's. */
+static bool is_below(struct request *r, const struct store_key *k)
+{
+	struct store_limits l = k->limits;
+
+	l.manages_keys = false; /* the operator may have given it that */
+	return store_key_descends(fleet_of(r)->store, k->id, r->key->id) &&
+	       limits_are_within(fleet_of(r), &l, &r->key->limits);
+}
+
+/* Checks that the client reaches the key; otherwise answers. Keys that its list does not show are
+ * not there. */
+static bool find_reached(struct request *r)
 {
 	_cleanup_(store_key_freep) struct store_key *k = NULL;
 	struct error e = {0};
 
 	if (store_key_get(fleet_of(r)->store, r->params[0], &k, &e) < 0)
 		reply_failure(r, &e);
-	else if (strcmp(k->team_id, r->key->team_id) != 0)
+	else if (strcmp(k->team_id, r->key->team_id) != 0 || strcmp(k->id, STORE_KEY_LOCAL) == 0)
 		reply_error(r, 404, "no such API key");
+	else if (strcmp(k->id, r->key->id) != 0 && !is_below(r, k))
+		reply_error(r, 403,
+			"this key did not make that key, or that key has higher limits: ask the "
+			"operator (mayfly keys)");
 	else
 		return true;
 	return false;
@@ -196,7 +217,7 @@ static void take_rename(struct request *r, const char *text, size_t n)
 
 void api_keys_rename(struct request *r)
 {
-	if (may_manage(r) && find_in_team(r))
+	if (may_manage(r) && find_reached(r))
 		request_collect(r, API_BODY_MAX, take_rename);
 }
 
@@ -221,7 +242,7 @@ static void revoke_key(struct request *r)
 
 void api_keys_revoke(struct request *r)
 {
-	if (may_manage(r) && find_in_team(r))
+	if (may_manage(r) && find_reached(r))
 		revoke_key(r);
 }
 

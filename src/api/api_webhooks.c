@@ -23,6 +23,8 @@ enum {
 	SECRET_RAW = 24,
 	SECRET_MIN = 16, /* minimum length of a given secret */
 	SECRET_MAX = 256,
+	TESTS_PER_SECOND = 5, /* of a key */
+	TESTS_IN_ALL = 50,
 };
 #define SECRET_PREFIX "whsec_"
 
@@ -397,6 +399,22 @@ void api_webhooks_remove(struct request *r)
 	json_decref(one);
 }
 
+/* Each is a delivery that its sender chose the time of. */
+static bool may_test(struct request *r)
+{
+	struct error e = {0};
+
+	if (key_rates_take(&fleet_of(r)->webhook_tests, auth_scope(r), TESTS_PER_SECOND,
+		    TESTS_IN_ALL, clock_monotonic_ns()))
+		return true;
+	(void)error_set(&e, ERROR_TOO_MANY, EAGAIN,
+		"test deliveries are asked for too often: a key may have %d in a second, all "
+		"together %d. Try again",
+		TESTS_PER_SECOND, TESTS_IN_ALL);
+	reply_failure(r, &e);
+	return false;
+}
+
 /* Queues a test delivery like an event, so that it shows the state of the queue. */
 void api_webhooks_test(struct request *r)
 {
@@ -408,6 +426,8 @@ void api_webhooks_test(struct request *r)
 	if (!one)
 		return;
 	json_decref(one);
+	if (!may_test(r))
+		return;
 	if (!payload) {
 		reply_error(r, 503, "out of memory");
 	} else if (store_delivery_queue_for(fleet_of(r)->store, r->params[0], payload, now, &e) <

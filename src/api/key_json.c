@@ -114,6 +114,8 @@ static void add_limits(json_t *root, const struct store_key *k)
 	/* a field that cannot be added is missing */
 	(void)json_object_set_new(root, "limits", object);
 	(void)json_object_set_new(root, "teamID", json_string(k->team_id));
+	(void)json_object_set_new(
+		root, "madeBy", k->made_by ? json_string(k->made_by) : json_null());
 }
 
 static json_t *kept_json(struct store *s, const char *key_id)
@@ -156,15 +158,15 @@ static int no_such_tier(const struct store_limits *l, struct error *e)
 		"there is no tier '%.64s': see mayfly tiers ls", l->tier);
 }
 
-int key_json_create(struct store *s, const char *name, const char *team_id,
-	const struct store_limits *l, bool for_operator, json_t **ret, struct error *e)
+int key_json_create(struct store *s, const struct store_key_spec *spec, bool for_operator,
+	json_t **ret, struct error *e)
 {
 	char id[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES];
 	_cleanup_(store_key_freep) struct store_key *k = NULL;
-	int r = store_key_create(s, name, team_id, l, clock_realtime_ns(), id, secret, e);
+	int r = store_key_create(s, spec, clock_realtime_ns(), id, secret, e);
 
 	if (r == -ENOENT)
-		r = no_such_tier(l, e);
+		r = no_such_tier(spec->limits, e);
 	if (r == 0)
 		r = store_key_get(s, id, &k, e);
 	if (r == 0) {
@@ -244,9 +246,12 @@ int keys_create(struct operation *o, struct error *e)
 		r = find_team(o->store, team, &f, e);
 	if (r == 0 && team && !*f.id)
 		r = store_team_create(o->store, team, clock_realtime_ns(), f.id, e);
-	return r < 0 ? r
-		     : key_json_create(o->store, name ? name : "", team ? f.id : NULL, &l, true,
-			       &o->answer, e);
+	if (r < 0)
+		return r;
+	return key_json_create(o->store,
+		&(struct store_key_spec){
+			.name = name ? name : "", .team_id = team ? f.id : NULL, .limits = &l},
+		true, &o->answer, e);
 }
 
 int keys_change(struct operation *o, struct error *e)

@@ -9,15 +9,15 @@
 #include "api/operation.h"
 #include "store/keys.h"
 
-/* Makes a TeamAPIKey. For the operator it also has the team and the limits. Both return a new
- * reference, or NULL when out of memory. */
+/* Makes a TeamAPIKey. For the operator it also has the team, the maker and the limits. Both return
+ * a new reference, or NULL when out of memory. */
 json_t *key_json(const struct store_key *k, bool for_operator);
 json_t *team_json(const struct store_team *t, bool is_default);
 
 /* Creates a key. *ret is as from key_json(), with the secret as "key". The secret is shown nowhere
  * else. */
-int key_json_create(struct store *s, const char *name, const char *team_id,
-	const struct store_limits *l, bool for_operator, json_t **ret, struct error *e);
+int key_json_create(struct store *s, const struct store_key_spec *spec, bool for_operator,
+	json_t **ret, struct error *e);
 
 /* Copies the limits that the body has into l, and leaves the others as they are. l borrows from the
  * body. */

@@ -18,6 +18,8 @@
 #include "base/metrics.h"
 #include "base/str.h"
 #include "config.h"
+#include "deliver/tls_limits.h"
+#include "fleet/key_rates.h"
 #include "policy/seal.h"
 #include "proto/base64.h"
 #include "store/webhooks.h"
@@ -26,6 +28,7 @@ enum {
 	CLAIM_S = WEBHOOK_ATTEMPT_S + 5, /* if the daemon dies, its delivery is due again after
 					  * that */
 	RETRY_MS = 5000,		 /* after a store error */
+	LIMITED_MS = 250, /* until a key that has used up its rate is looked at again */
 	TIMER_MAX_MS = 3600 * 1000,
 	MAC_BYTES = 32,
 	FIELD_BYTES = 256,
@@ -37,6 +40,7 @@ struct webhooks {
 	uv_timer_t curl_timer; /* curl's */
 	uv_timer_t due;	       /* fires at the next delivery */
 	struct attempt *attempts;
+	struct key_rates rates;
 	unsigned handles;
 };
 
@@ -53,6 +57,7 @@ struct attempt {
 	char *payload;
 	bool public_only; /* the receiver is a tenant's choice */
 	bool refused;	  /* because of its address */
+	bool large_key;	  /* the receiver's certificate has one */
 	size_t received;
 	char why[CURL_ERROR_SIZE];
 };
@@ -167,10 +172,11 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 static void set_options(struct attempt *a, const struct store_delivery *d)
 {
 	CURL *c = a->easy;
+	bool limited = tls_limits_set(c, &a->large_key) == CURLE_OK;
 
 	/* if an option cannot be set for lack of memory, the request fails */
 	curl_easy_setopt(c, CURLOPT_URL, d->url);
-	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, limited ? "http,https" : "http");
 	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(c, CURLOPT_PROXY, ""); /* ignores the environment's proxies, too */
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
@@ -213,12 +219,23 @@ static void unlist(struct attempt *a)
 	*p = a->next;
 }
 
+/* Postpones what is above the key's rate, so that it does not stand before others in the queue. */
+static int postpone(struct webhooks *w, const struct store_delivery *d)
+{
+	return store_delivery_claim(
+		w->options.store, d->id, clock_realtime_ns() + LIMITED_MS * NS_PER_MS, NULL);
+}
+
 static int begin(void *arg, const struct store_delivery *d)
 {
 	struct webhooks *w = arg;
-	struct attempt *a = calloc(1, sizeof(*a));
+	struct attempt *a;
 	struct error e = {0};
 
+	if (!key_rates_take(&w->rates, d->key_id, WEBHOOK_KEY_PER_S, WEBHOOK_ALL_PER_S,
+		    clock_monotonic_ns()))
+		return postpone(w, d);
+	a = calloc(1, sizeof(*a));
 	if (a) {
 		a->all = w;
 		a->easy = curl_easy_init();
@@ -300,6 +317,10 @@ static void conclude(struct attempt *a, CURLcode result)
 	if (a->refused)
 		(void)snprintf(why, sizeof(why),
 			"its address is not public (serve --webhook-allow-private permits it)");
+	else if (a->large_key)
+		(void)snprintf(why, sizeof(why),
+			"the receiver's certificate has a key of more than %d bits",
+			TLS_LIMITS_KEY_BITS);
 	else if (result == CURLE_OK || cut)
 		(void)snprintf(why, sizeof(why), "the receiver answered %ld", status);
 	else

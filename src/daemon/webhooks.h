@@ -17,6 +17,8 @@ enum {
 	WEBHOOK_PAUSE_MAX_S = 3600,
 	WEBHOOK_GIVE_UP_S = 3 * 24 * 3600, /* after the event */
 	WEBHOOK_ANSWER_MAX = 64 * 1024,	   /* bytes of an answer to read */
+	WEBHOOK_KEY_PER_S = 20,		   /* attempts of a key's webhooks; the rest waits */
+	WEBHOOK_ALL_PER_S = 200,
 };
 
 struct store;

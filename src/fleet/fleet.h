@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "fleet/aside.h"
+#include "fleet/key_rates.h"
 #include "fleet/lane.h"
 #include "fleet/quota.h"
 #include "fleet/stock.h"
@@ -137,6 +138,7 @@ struct fleet {
 	/* Flows that workers may have (flow_leases.h): of each key that has some, and in all. */
 	struct flow_leases *flow_leases;
 	unsigned flows_lent;
+	struct key_rates webhook_tests; /* deliveries that keys asked for (api_webhooks.c) */
 	struct aside aside;
 	struct renewal *renewal;	       /* of secrets (renewal.h); NULL: none */
 	struct catalog *catalog;	       /* of templates that clients build (catalog.h) */

@@ -84,9 +84,7 @@ int revocation_apply(struct fleet *f, const char *key_id, bool kill, struct erro
 	if (r < 0)
 		return r;
 	(void)snprintf(id, sizeof(id), "%s", key_id); /* from the store: fits */
-	if (strcmp(id, STORE_KEY_LOCAL) == 0)
-		return 0;
-	(void)instance_each(f, mark_running, id); /* always 0 */
+	(void)instance_each(f, mark_running, id);     /* always 0 */
 	for (struct instance *i = f->other; i; i = i->next)
 		mark(i, id);
 	renewal_begin(f, id, "");

@@ -21,7 +21,7 @@ enum { SECRET_RANDOM_BYTES = 20, SECRET_INPUT_MAX = 256 };
 	"id, name, team_id, hash, mask_prefix, mask_value_length, mask_first, mask_last, "         \
 	"created_ns, last_used_ns, revoked_ns, max_sandboxes, creates_per_minute, max_cpus, "      \
 	"max_memory_bytes, max_disk_bytes, max_timeout_ns, tier, manages_keys, max_kept, "         \
-	"max_kept_bytes, network"
+	"max_kept_bytes, network, made_by"
 
 static int random_bytes(void *out, size_t n, struct error *e)
 {
@@ -94,28 +94,43 @@ static void read_key(struct query *q, struct store_key *k)
 	k->last_used_ns = row_u64(q);
 	k->revoked_ns = row_u64(q);
 	read_limits(q, &k->limits);
+	k->made_by = row_text(q);
+}
+
+/* Copies a text behind *at, which moves on. NULL stays NULL. */
+static const char *copy_text(char **at, const char *text)
+{
+	char *copy = *at;
+	size_t n = text ? strlen(text) + 1 : 0;
+
+	if (!text)
+		return NULL;
+	*at += n;
+	return memcpy(copy, text, n);
+}
+
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
 }
 
 /* Copies a key into one block: the struct, then its strings. */
 static struct store_key *copy_key(const struct store_key *k)
 {
-	const char *tier = k->limits.tier, *network = k->limits.network;
-	size_t id = strlen(k->id) + 1, name = strlen(k->name) + 1, team = strlen(k->team_id) + 1;
-	size_t tier_bytes = tier ? strlen(tier) + 1 : 0;
-	struct store_key *copy = malloc(sizeof(*copy) + id + name + team + tier_bytes +
-					(network ? strlen(network) + 1 : 0));
-	char *p = (char *)(copy + 1);
+	struct store_key *copy = malloc(sizeof(*copy) + text_bytes(k->id) + text_bytes(k->name) +
+					text_bytes(k->team_id) + text_bytes(k->made_by) +
+					text_bytes(k->limits.tier) + text_bytes(k->limits.network));
+	char *at = (char *)(copy + 1);
 
 	if (!copy)
 		return NULL;
 	*copy = *k;
-	copy->id = memcpy(p, k->id, id);
-	copy->name = memcpy(p + id, k->name, name);
-	copy->team_id = memcpy(p + id + name, k->team_id, team);
-	if (tier)
-		copy->limits.tier = strcpy(p + id + name + team, tier);
-	if (network)
-		copy->limits.network = strcpy(p + id + name + team + tier_bytes, network);
+	copy->id = copy_text(&at, k->id);
+	copy->name = copy_text(&at, k->name);
+	copy->team_id = copy_text(&at, k->team_id);
+	copy->made_by = copy_text(&at, k->made_by);
+	copy->limits.tier = copy_text(&at, k->limits.tier);
+	copy->limits.network = copy_text(&at, k->limits.network);
 	return copy;
 }
 
@@ -153,7 +168,7 @@ static int insert_key(struct store *s, const struct store_key *k, struct error *
 {
 	struct query q = db_query(s, STMT_KEY_INSERT,
 		"INSERT INTO keys (" KEY_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, "
-		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 
 	query_text(&q, k->id);
 	query_text(&q, k->name);
@@ -165,6 +180,7 @@ static int insert_key(struct store *s, const struct store_key *k, struct error *
 	query_text(&q, k->mask_last);
 	query_u64(&q, k->created_ns);
 	bind_limits(&q, &k->limits);
+	query_text(&q, k->made_by);
 	return query_run(&q, NULL, e);
 }
 
@@ -179,20 +195,23 @@ static void fill_mask(struct store_key *k, const char *secret)
 	memcpy(k->mask_last, value + n - 4, 4);
 }
 
-int store_key_create(struct store *s, const char *name, const char *team_id,
-	const struct store_limits *limits, uint64_t now_ns, char ret_id[STORE_UUID_BYTES],
-	char ret_secret[STORE_KEY_SECRET_BYTES], struct error *e)
+int store_key_create(struct store *s, const struct store_key_spec *spec, uint64_t now_ns,
+	char ret_id[STORE_UUID_BYTES], char ret_secret[STORE_KEY_SECRET_BYTES], struct error *e)
 {
 	char id[STORE_UUID_BYTES], team[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES];
-	struct store_key k = {.id = id, .name = name, .team_id = team, .created_ns = now_ns};
-	int r = text_check("name", name, STORE_NAME_MAX, e);
+	struct store_key k = {.id = id,
+		.name = spec->name,
+		.team_id = team,
+		.made_by = spec->made_by,
+		.created_ns = now_ns};
+	int r = text_check("name", spec->name, STORE_NAME_MAX, e);
 
-	if (limits)
-		k.limits = *limits;
+	if (spec->limits)
+		k.limits = *spec->limits;
 	if (r == 0)
 		r = check_limits(&k.limits, e);
 	if (r == 0)
-		r = find_team(s, team_id, team, e);
+		r = find_team(s, spec->team_id, team, e);
 	if (r == 0)
 		r = db_random_uuid(id, e);
 	if (r == 0)
@@ -284,6 +303,32 @@ int store_key_get(struct store *s, const char *id, struct store_key **ret, struc
 	return *ret ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
+/* Whose id is copied: the maker of a key. Empty: the operator, or no such key. */
+static void find_maker(struct store *s, const char *id, char ret[STORE_UUID_BYTES])
+{
+	_cleanup_(query_done) struct query q =
+		db_query(s, STMT_KEY_MAKER, "SELECT ifnull(made_by, '') FROM keys WHERE id = ?");
+
+	*ret = '\0';
+	query_text(&q, id);
+	if (query_step(&q, NULL) > 0)
+		row_copy(&q, ret, STORE_UUID_BYTES);
+}
+
+bool store_key_descends(struct store *s, const char *id, const char *maker)
+{
+	char at[STORE_UUID_BYTES], above[STORE_UUID_BYTES];
+
+	find_maker(s, id, at);
+	for (unsigned n = 0; *at && n < STORE_KEY_LINE_MAX; n++) {
+		if (strcmp(at, maker) == 0)
+			return true;
+		find_maker(s, at, above);
+		memcpy(at, above, sizeof(at));
+	}
+	return false;
+}
+
 /* Makes the local key. Its hash is all zero; nobody knows a preimage of that. */
 static int make_local(struct store *s, uint64_t now_ns, struct error *e)
 {
@@ -333,6 +378,18 @@ int store_key_list(struct store *s, const char *team_id,
 	return r;
 }
 
+static int no_key(struct error *e)
+{
+	return error_set(e, ERROR_NOT_FOUND, ENOENT, "no such API key");
+}
+
+/* Every change of a key begins here: the built-in one is nobody's to change, not even the
+ * operator's, because its secrets, webhooks and agents would go with it. */
+static int check_changeable(const char *id, struct error *e)
+{
+	return strcmp(id, STORE_KEY_LOCAL) == 0 ? no_key(e) : 0;
+}
+
 /* Runs a change of one key, and syncs it. */
 static int change_key(struct store *s, struct query *q, struct error *e)
 {
@@ -341,16 +398,16 @@ static int change_key(struct store *s, struct query *q, struct error *e)
 
 	if (r < 0)
 		return r;
-	if (changes == 0)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no such API key");
-	return db_durable(s, e);
+	return changes == 0 ? no_key(e) : db_durable(s, e);
 }
 
 int store_key_rename(struct store *s, const char *id, const char *name, struct error *e)
 {
 	struct query q;
-	int r = text_check("name", name, STORE_NAME_MAX, e);
+	int r = check_changeable(id, e);
 
+	if (r == 0)
+		r = text_check("name", name, STORE_NAME_MAX, e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_KEY_RENAME, "UPDATE keys SET name = ? WHERE id = ?");
@@ -363,8 +420,10 @@ int store_key_set_limits(
 	struct store *s, const char *id, const struct store_limits *limits, struct error *e)
 {
 	struct query q;
-	int r = check_limits(limits, e);
+	int r = check_changeable(id, e);
 
+	if (r == 0)
+		r = check_limits(limits, e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_KEY_LIMITS,
@@ -408,10 +467,12 @@ static int forget_secrets(struct store *s, const char *id, struct error *e)
 int store_key_revoke(struct store *s, const char *id, uint64_t now_ns, struct error *e)
 {
 	_cleanup_(txn_end) struct txn t = {.store = s};
-	int r = txn_begin(&t, s, e);
+	int r = check_changeable(id, e);
 	struct query q;
 	unsigned changes = 0;
 
+	if (r == 0)
+		r = txn_begin(&t, s, e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_KEY_REVOKE,
@@ -420,7 +481,7 @@ int store_key_revoke(struct store *s, const char *id, uint64_t now_ns, struct er
 	query_text(&q, id);
 	r = query_run(&q, &changes, e);
 	if (r == 0 && changes == 0)
-		r = error_set(e, ERROR_NOT_FOUND, ENOENT, "no such API key");
+		r = no_key(e);
 	if (r == 0)
 		r = disable_webhooks(s, id, e);
 	if (r == 0)

@@ -19,9 +19,11 @@ enum {
 	STORE_KEY_HASH_BYTES = 32,
 	STORE_KEY_NETWORK_MAX = 4096, /* bytes */
 	STORE_KEY_USED_S = 60,	      /* the last use is written at most this often */
+	STORE_KEY_LINE_MAX = 16,      /* makers of makers that are looked at */
 };
 
-/* Id of the key that owns what the host's operator makes without a key. It has no secret. */
+/* Id of the built-in key, which owns what the host's operator makes without a key. It has no
+ * secret. To the calls that change keys it does not exist. */
 #define STORE_KEY_LOCAL "00000000-0000-4000-8000-000000000000"
 
 /* In every number 0 means the daemon's default. tier NULL means none. */
@@ -44,6 +46,7 @@ struct store_key {
 	const char *id; /* UUID */
 	const char *name;
 	const char *team_id;
+	const char *made_by; /* id of the key that made it; NULL: the operator did */
 	uint8_t hash[STORE_KEY_HASH_BYTES];
 	char mask_prefix[8];	    /* "e2b_" */
 	uint32_t mask_value_length; /* 40 */
@@ -59,11 +62,16 @@ struct store_key {
 void store_key_free(struct store_key *k);
 void store_key_freep(struct store_key **k);
 
-/* Synced. team_id NULL is the default team; limits may be NULL. The secret is not stored: print it
- * once and wipe it. */
-int store_key_create(struct store *s, const char *name, const char *team_id,
-	const struct store_limits *limits, uint64_t now_ns, char ret_id[STORE_UUID_BYTES],
-	char ret_secret[STORE_KEY_SECRET_BYTES], struct error *e);
+struct store_key_spec {
+	const char *name;
+	const char *team_id;		   /* NULL: the default team */
+	const char *made_by;		   /* as in struct store_key */
+	const struct store_limits *limits; /* may be NULL */
+};
+
+/* Synced. The secret is not stored: print it once and wipe it. */
+int store_key_create(struct store *s, const struct store_key_spec *spec, uint64_t now_ns,
+	char ret_id[STORE_UUID_BYTES], char ret_secret[STORE_KEY_SECRET_BYTES], struct error *e);
 
 /* Finds the key of a secret that a client presented (any text), and notes its use. -ENOENT: no such
  * key; -EKEYREVOKED: revoked. Both are ERROR_NOT_FOUND: say "invalid API key". */
@@ -71,15 +79,18 @@ int store_key_authenticate(struct store *s, const char *secret, uint64_t now_ns,
 	struct store_key **ret, struct error *e);
 
 int store_key_get(struct store *s, const char *id, struct store_key **ret, struct error *e);
+/* Whether `maker` made the key, or a key that it made did, and so on. False as well if the store
+ * fails, or after STORE_KEY_LINE_MAX steps. */
+bool store_key_descends(struct store *s, const char *id, const char *maker);
 /* The operator's own key, named "local", created at the first call. Nobody can authenticate as it.
- * It has no limits, lists omit it, and revoking it changes nothing. */
+ * It has no limits, and lists omit it. */
 int store_key_local(struct store *s, uint64_t now_ns, struct store_key **ret, struct error *e);
 /* Oldest first, including revoked keys. team_id NULL is all teams. */
 int store_key_list(struct store *s, const char *team_id,
 	int (*each)(void *arg, const struct store_key *k), void *arg, struct error *e);
 
-/* Synced, all three. Revoking a revoked key succeeds and keeps the first time. Revoking also
- * disables the key's webhooks and drops their pending deliveries. */
+/* Synced, all three; -ENOENT for the built-in key. Revoking a revoked key succeeds and keeps the
+ * first time. Revoking also disables the key's webhooks and drops their pending deliveries. */
 int store_key_rename(struct store *s, const char *id, const char *name, struct error *e);
 int store_key_set_limits(
 	struct store *s, const char *id, const struct store_limits *limits, struct error *e);

@@ -632,6 +632,10 @@ static const char version_25[] =
 	"CREATE INDEX snapshots_name ON snapshots (name, key_id) WHERE name IS NOT NULL;"
 	"CREATE INDEX tags_build ON tags (build_id, seq);";
 
+/* The key that made a key. NULL: the operator did, or nobody knows. */
+static const char version_26[] = "ALTER TABLE keys ADD COLUMN made_by TEXT REFERENCES keys (id);"
+				 "CREATE INDEX keys_maker ON keys (made_by);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -658,6 +662,7 @@ const struct migration schema_migrations[] = {
 	{version_23},
 	{version_24},
 	{version_25},
+	{version_26},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -394,7 +394,8 @@ static void test_key_secret(void **state)
 	assert_int_equal(strlen(f->secret), 44);
 	assert_memory_equal(f->secret, "e2b_", 4);
 	assert_int_equal(strspn(f->secret + 4, "0123456789abcdef"), 40);
-	ok(f, store_key_create(f->s, "two", NULL, NULL, T0, id, secret, &f->e));
+	ok(f, store_key_create(
+		      f->s, &(struct store_key_spec){.name = "two"}, T0, id, secret, &f->e));
 	assert_string_not_equal(secret, f->secret);
 	ok(f, store_key_get(f->s, f->key, &k, &f->e));
 	assert_string_equal(k->name, "test");
@@ -503,6 +504,7 @@ static int count_local(void *arg, const struct store_key *k)
 static void test_key_local(void **state)
 {
 	struct fixture *f = *state;
+	const struct store_limits limits = {.max_sandboxes = 1};
 	unsigned listed = 0;
 
 	ok(f, store_key_list(f->s, NULL, count_local, &listed, &f->e));
@@ -513,10 +515,51 @@ static void test_key_local(void **state)
 		assert_string_equal(k->id, STORE_KEY_LOCAL);
 		assert_string_equal(k->name, "local");
 		assert_int_equal(k->created_ns, T0);
-		ok(f, store_key_revoke(f->s, STORE_KEY_LOCAL, T0, &f->e));
+		refused(f, ENOENT, ERROR_NOT_FOUND,
+			store_key_revoke(f->s, STORE_KEY_LOCAL, T0, &f->e));
+		refused(f, ENOENT, ERROR_NOT_FOUND,
+			store_key_rename(f->s, STORE_KEY_LOCAL, "x", &f->e));
+		refused(f, ENOENT, ERROR_NOT_FOUND,
+			store_key_set_limits(f->s, STORE_KEY_LOCAL, &limits, &f->e));
+		assert_int_equal(k->revoked_ns, 0);
 	}
 	ok(f, store_key_list(f->s, NULL, count_local, &listed, &f->e));
 	assert_int_equal(listed, 0);
+}
+
+static void make_below(struct fixture *f, const char *maker, char ret_id[STORE_UUID_BYTES])
+{
+	char secret[STORE_KEY_SECRET_BYTES];
+
+	ok(f, store_key_create(f->s, &(struct store_key_spec){.name = "k", .made_by = maker}, T0,
+		      ret_id, secret, &f->e));
+}
+
+static void test_key_makers(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	char ids[STORE_KEY_LINE_MAX + 1][STORE_UUID_BYTES], other[STORE_UUID_BYTES];
+	char secret[STORE_KEY_SECRET_BYTES];
+
+	make_below(f, f->key, ids[0]);
+	for (unsigned i = 1; i < ARRAY_SIZE(ids); i++)
+		make_below(f, ids[i - 1], ids[i]);
+	make_below(f, NULL, other);
+	ok(f, store_key_get(f->s, ids[0], &k, &f->e));
+	assert_string_equal(k->made_by, f->key);
+	assert_true(store_key_descends(f->s, ids[0], f->key));
+	assert_true(store_key_descends(f->s, ids[1], f->key));
+	assert_true(store_key_descends(f->s, ids[STORE_KEY_LINE_MAX - 1], f->key));
+	assert_false(store_key_descends(f->s, ids[STORE_KEY_LINE_MAX], f->key)); /* too far */
+	assert_false(store_key_descends(f->s, f->key, ids[0]));
+	assert_false(store_key_descends(f->s, ids[0], ids[0]));
+	assert_false(store_key_descends(f->s, other, f->key));
+	assert_false(store_key_descends(f->s, "none", f->key));
+	assert_false(store_key_descends(f->s, other, ""));
+	refused(f, ENOENT, ERROR_NOT_FOUND,
+		store_key_create(f->s, &(struct store_key_spec){.name = "k", .made_by = "none"}, T0,
+			other, secret, &f->e));
 }
 
 static void test_key_limits_and_tier(void **state)
@@ -585,7 +628,8 @@ static void test_key_list_and_teams(void **state)
 	unsigned all = 0, mine = 0;
 
 	ok(f, store_team_create(f->s, "red", T0, team, &f->e));
-	ok(f, store_key_create(f->s, "k", team, NULL, T0, id, secret, &f->e));
+	ok(f, store_key_create(f->s, &(struct store_key_spec){.name = "k", .team_id = team}, T0, id,
+		      secret, &f->e));
 	ok(f, store_key_list(f->s, NULL, count_key, &all, &f->e));
 	ok(f, store_key_list(f->s, team, count_key, &mine, &f->e));
 	assert_int_equal(all, 2);
@@ -594,10 +638,14 @@ static void test_key_list_and_teams(void **state)
 	ok(f, store_team_list(f->s, keep_team, &first, &f->e));
 	assert_true(first.is_default);
 	refused(f, ENOENT, ERROR_NOT_FOUND,
-		store_key_create(f->s, "k", "no-such-team", NULL, T0, id, secret, &f->e));
+		store_key_create(f->s,
+			&(struct store_key_spec){.name = "k", .team_id = "no-such-team"}, T0, id,
+			secret, &f->e));
 	refused(f, ENOENT, ERROR_NOT_FOUND,
-		store_key_create(f->s, "k", "much-longer-than-any-identifier-of-a-team-may-ever-be",
-			NULL, T0, id, secret, &f->e));
+		store_key_create(f->s,
+			&(struct store_key_spec){.name = "k",
+				.team_id = "much-longer-than-any-identifier-of-a-team-may-ever-be"},
+			T0, id, secret, &f->e));
 	fixture_reopen(f);
 	assert_int_equal(number(f, "SELECT count(*) FROM teams WHERE is_default"), 1);
 }
@@ -615,11 +663,13 @@ static void test_names_are_checked(void **state)
 	name[STORE_NAME_MAX + 1] = '\0';
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		refused(f, EINVAL, ERROR_USAGE,
-			store_key_create(f->s, bad[i], NULL, NULL, T0, id, secret, &f->e));
+			store_key_create(f->s, &(struct store_key_spec){.name = bad[i]}, T0, id,
+				secret, &f->e));
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		_cleanup_(store_key_freep) struct store_key *k = NULL;
 
-		ok(f, store_key_create(f->s, good[i], NULL, NULL, T0, id, secret, &f->e));
+		ok(f, store_key_create(f->s, &(struct store_key_spec){.name = good[i]}, T0, id,
+			      secret, &f->e));
 		ok(f, store_key_get(f->s, id, &k, &f->e));
 		assert_string_equal(k->name, good[i]);
 	}
@@ -663,6 +713,7 @@ int main(void)
 		TEST(test_key_use_is_written_once_a_minute),
 		TEST(test_key_revoke),
 		TEST(test_key_local),
+		TEST(test_key_makers),
 		TEST(test_key_limits_and_tier),
 		TEST(test_key_list_and_teams),
 		TEST(test_names_are_checked),

@@ -581,7 +581,8 @@ static void test_full_disk(void **state)
 	(void)snprintf(f->path, sizeof(f->path), "%s/disk/mayfly.db", f->dir);
 	(void)snprintf(filler, sizeof(filler), "%s/disk/filler", f->dir);
 	ok(f, store_open(f->path, &f->s, &f->e));
-	ok(f, store_key_create(f->s, "test", NULL, NULL, T0, f->key, f->secret, &f->e));
+	ok(f, store_key_create(f->s, &(struct store_key_spec){.name = "test"}, T0, f->key,
+		      f->secret, &f->e));
 	for (n = 0; n < 20; n++)
 		ok(f, insert_large(f, n));
 	fill_disk(filler);
@@ -629,7 +630,8 @@ static void test_full_of_ourselves(void **state)
 	f->s = NULL;
 	(void)snprintf(f->path, sizeof(f->path), "%s/disk/mayfly.db", f->dir);
 	ok(f, store_open(f->path, &f->s, &f->e));
-	ok(f, store_key_create(f->s, "test", NULL, NULL, T0, f->key, f->secret, &f->e));
+	ok(f, store_key_create(f->s, &(struct store_key_spec){.name = "test"}, T0, f->key,
+		      f->secret, &f->e));
 	n = insert_until_full(f, 0);
 	print_message("full after %u rows\n", n);
 	/* Deleting makes room inside the file. */

@@ -58,7 +58,8 @@ static inline int fixture_setup(void **state)
 	assert_non_null(mkdtemp(f->dir));
 	(void)snprintf(f->path, sizeof(f->path), "%s/mayfly.db", f->dir);
 	ok(f, store_open(f->path, &f->s, &f->e));
-	ok(f, store_key_create(f->s, "test", NULL, NULL, T0, f->key, f->secret, &f->e));
+	ok(f, store_key_create(f->s, &(struct store_key_spec){.name = "test"}, T0, f->key,
+		      f->secret, &f->e));
 	*state = f;
 	return 0;
 }

@@ -135,12 +135,13 @@ static void use_keys(struct fixture *f)
 	ok(f, store_tier_put(f->s, &tier, &f->e));
 	ok(f, store_tier_list(f->s, ignore_tier, NULL, &f->e));
 	ok(f, store_tier_stopping_keys(f->s, ignore_id, NULL, &f->e));
-	ok(f, store_key_create(f->s, "k", NULL, NULL, T0, id, secret, &f->e));
+	ok(f, store_key_create(f->s, &(struct store_key_spec){.name = "k"}, T0, id, secret, &f->e));
 	ok(f, store_key_authenticate(f->s, f->secret, T0, &k, &f->e));
 	store_key_free(k);
 	ok(f, store_key_get(f->s, f->key, &k, &f->e));
 	store_key_free(k);
 	ok(f, store_key_list(f->s, NULL, ignore_key, NULL, &f->e));
+	assert_false(store_key_descends(f->s, id, f->key));
 	ok(f, store_key_rename(f->s, id, "x", &f->e));
 	ok(f, store_key_set_limits(f->s, id, &limits, &f->e));
 	ok(f, store_usage_bill(f->s, id, T0, &b, &f->e));

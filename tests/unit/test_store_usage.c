@@ -169,7 +169,8 @@ static void test_reports_of_periods(void **state)
 	uint64_t last = 0;
 	unsigned n = 0;
 
-	ok(f, store_key_create(f->s, "k2", NULL, NULL, T0, key, secret, &f->e));
+	ok(f, store_key_create(
+		      f->s, &(struct store_key_spec){.name = "k2"}, T0, key, secret, &f->e));
 	for (unsigned i = 0; i < 40; i++)
 		record(f, "i1", 1, i, i, i, T0 + i * DAY_NS);
 	ok(f, store_usage_days(f->s, f->key, T0, T0 + 40 * DAY_NS, keep_days, &last, &f->e));
@@ -620,7 +621,8 @@ static void test_webhook_matching(void **state)
 	char key[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES], id[STORE_UUID_BYTES];
 
 	assert_int_equal(queue(f, STORE_EVENT_CREATED, "{}"), 0);
-	ok(f, store_key_create(f->s, "k2", NULL, NULL, T0, key, secret, &f->e));
+	ok(f, store_key_create(
+		      f->s, &(struct store_key_spec){.name = "k2"}, T0, key, secret, &f->e));
 	hook(f, NULL, 0, id);
 	hook(f, f->key, STORE_EVENT_BIT(STORE_EVENT_KILLED), id);
 	hook(f, key, 0, id);
