@@ -14,12 +14,21 @@
 
 /* --- paths --- */
 
-/* Whether a path ends with this text. Ignores case, and slashes and blanks at the end. */
+/* Where some servers end a path: before an encoded '?' or '#'. */
+static size_t length(const char *path)
+{
+	const char *query = strstr(path, "%3F"), *fragment = strstr(path, "%23");
+	const char *end = query && (!fragment || query < fragment) ? query : fragment;
+
+	return end ? (size_t)(end - path) : strlen(path);
+}
+
+/* Whether a path ends with this text. Ignores case, and slashes, blanks and dots at the end. */
 static bool ends_in(const char *path, const char *end)
 {
-	size_t n = strlen(path), e = strlen(end);
+	size_t n = length(path), e = strlen(end);
 
-	while (n > 1 && (path[n - 1] == '/' || path[n - 1] == ' '))
+	while (n > 1 && strchr("/ .", path[n - 1]))
 		n--;
 	return n >= e && strncasecmp(path + n - e, end, e) == 0;
 }

@@ -78,10 +78,11 @@ static void show(struct call_asked_names *to, const char *name)
 static int take_tools(const struct rules_call *c, const struct call_names *tools, bool about,
 	struct call_asked *ret, struct items *items)
 {
+	struct path_steps steps = {.left = PATH_STEPS_MAX}; /* the judgement needed no more */
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < tools->count; i++) {
-		if (rules_call_names_tool(c, tools->names[i]) != about)
+		if (rules_call_names_tool(c, tools->names[i], &steps) != about)
 			continue;
 		show(&ret->tools, tools->names[i]);
 		r = about ? add_item(items, 't', tools->names[i], "") : 0;
@@ -114,8 +115,8 @@ static int add_call(const struct rules_call *c, const struct call_message *m, st
 	int r = values ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; r == 0 && i < c->argument_count; i++)
-		if (json_array_append(values,
-			    (json_t *)rules_call_argument(m->arguments, c->arguments[i].at)) < 0)
+		if (json_array_append(values, (json_t *)rules_argument_find(
+						      m->arguments, c->arguments[i].at, NULL)) < 0)
 			r = -ENOMEM;
 	text = r ? NULL : json_dumps(values, JSON_COMPACT | JSON_SORT_KEYS);
 	r = text ? add_item(items, 't', m->tool, text) : -ENOMEM;
@@ -129,13 +130,16 @@ static int add_call(const struct rules_call *c, const struct call_message *m, st
 static int take_messages(const struct rules_rule *rule, const struct call *call, bool about,
 	struct call_asked *ret, struct items *items)
 {
+	struct path_steps steps = {.left = PATH_STEPS_MAX}; /* the judgement needed no more */
+	const char *why;
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < call->message_count; i++) {
 		const struct call_message *m = &call->messages[i];
 		const char *name = m->tool ? m->tool : m->method;
 
-		if (!name || rules_call_matches(rule, CALL_MCP, call, m) != about)
+		if (!name || (rules_call_fits(rule, CALL_MCP, call, m, &steps, &why) ==
+				     RULES_FITS) != about)
 			continue;
 		show(m->tool ? &ret->tools : &ret->methods, name);
 		r = about ? add_call(rule->call, m, items)

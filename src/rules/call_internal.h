@@ -28,6 +28,7 @@ enum call_key {
 	KEY_MAX_COMPLETION_TOKENS,
 	KEY_MAX_OUTPUT_TOKENS,
 	KEY_MCP_SERVERS,
+	KEY_METADATA, /* and labels: texts of the program's own */
 	KEY_MODEL,
 	KEY_MODELS,
 	KEY_NAME,
@@ -45,8 +46,7 @@ enum call_key {
 
 enum { CALL_WORD_MAX = 64 };
 
-/* Finds the member that a name means to any server. Some servers ignore case and underscores, or
- * fold letters to ASCII. */
+/* Finds the member that a name means to any server (rules/fold.h). */
 enum call_key call_key_of(const char *text, size_t n);
 
 /* Writes "webSearch" and "WebSearch" as "web_search", and drops a date at the end ("_20250305"). A

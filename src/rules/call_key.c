@@ -4,10 +4,11 @@
 
 #include "base/cleanup.h"
 #include "rules/call_internal.h"
+#include "rules/fold.h"
 
 enum { KEY_MAX = 24, DATE_DIGITS = 8 };
 
-/* In order. */
+/* As fold_name() writes them, in order. */
 static const struct known {
 	const char *text;
 	enum call_key key;
@@ -30,10 +31,12 @@ static const struct known {
 	{"imageurl", KEY_FETCHED},
 	{"input", KEY_INPUT},
 	{"inputschema", KEY_SCHEMA},
+	{"labels", KEY_METADATA},
 	{"maxcompletiontokens", KEY_MAX_COMPLETION_TOKENS},
 	{"maxoutputtokens", KEY_MAX_OUTPUT_TOKENS},
 	{"maxtokens", KEY_MAX_TOKENS},
 	{"mcpservers", KEY_MCP_SERVERS},
+	{"metadata", KEY_METADATA},
 	{"model", KEY_MODEL},
 	{"models", KEY_MODELS},
 	{"n", KEY_CHOICES},
@@ -59,37 +62,13 @@ static int compare(const void *key, const void *item)
 	return strcmp(key, ((const struct known *)item)->text);
 }
 
-/* Finds the letter that the bytes at s fold to, or 0. Returns the number of bytes. */
-static size_t fold(const char *s, size_t n, char *ret)
-{
-	*ret = (char)tolower((unsigned char)s[0]);
-	if (s[0] == '_' || s[0] == '-')
-		*ret = 0;
-	if (n > 1 && memcmp(s, "\xc5\xbf", 2) == 0) { /* the long s */
-		*ret = 's';
-		return 2;
-	}
-	if (n > 2 && memcmp(s, "\xe2\x84\xaa", 3) == 0) { /* the sign of Kelvin */
-		*ret = 'k';
-		return 3;
-	}
-	return 1;
-}
-
 enum call_key call_key_of(const char *text, size_t n)
 {
-	char folded[KEY_MAX + 1], c;
+	char folded[KEY_MAX + 1];
 	const struct known *k;
-	size_t bytes = 0;
 
-	for (size_t i = 0; i < n;) {
-		i += fold(text + i, n - i, &c);
-		if (c && bytes == KEY_MAX)
-			return KEY_OTHER;
-		if (c)
-			folded[bytes++] = c;
-	}
-	folded[bytes] = '\0';
+	if (!fold_name(text, n, folded, KEY_MAX))
+		return KEY_OTHER;
 	k = bsearch(folded, known, ARRAY_SIZE(known), sizeof(known[0]), compare);
 	return k ? k->key : KEY_OTHER;
 }

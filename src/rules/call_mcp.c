@@ -2,11 +2,11 @@
  * models, and arguments may be any JSON, so the body is parsed as a tree. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/str.h"
 #include "proto/json_tree.h"
 #include "rules/call_internal.h"
+#include "rules/fold.h"
 
 static void refuse(struct call_reader *r, const char *why)
 {
@@ -14,26 +14,25 @@ static void refuse(struct call_reader *r, const char *why)
 		r->call.unclear_mcp = why;
 }
 
-/* Whether it has a member of this name in any case; exact: this one counts, too. */
-static bool has_spelling(const json_t *object, const char *name, bool exact)
+/* Whether a server could find another member under one of these names than we do. */
+static bool has_odd_member(const json_t *object, const char *const *names)
+{
+	for (const char *const *n = names; *n; n++)
+		if (fold_find(object, *n) == FOLD_ODD)
+			return true;
+	return false;
+}
+
+static bool replaces_method(const json_t *object)
 {
 	const char *key;
 	json_t *v;
 
 	json_object_foreach((json_t *)object, key, v)
 	{
-		if (strcasecmp(key, name) == 0 && (exact || strcmp(key, name) != 0))
+		if (fold_is_override(key))
 			return true;
 	}
-	return false;
-}
-
-/* Two spellings of one member could be read in two ways, too. */
-static bool has_odd_member(const json_t *object, const char *const *names)
-{
-	for (const char *const *n = names; *n; n++)
-		if (has_spelling(object, *n, false))
-			return true;
 	return false;
 }
 
@@ -47,21 +46,28 @@ static void take_call(struct call_reader *r, const json_t *params, struct call_m
 		refuse(r, "it calls a tool without a name");
 }
 
+/* A method in another spelling is one that some server may take for a call. */
+static bool is_odd_call(const char *method)
+{
+	return strcmp(method, "tools/call") != 0 && fold_is_same(method, "tools/call");
+}
+
 static void take_message(struct call_reader *r, const json_t *v)
 {
 	static const char *const names[] = {"jsonrpc", "id", "method", "params", NULL};
 	struct call_message *m = &r->call.messages[r->call.message_count++];
 	const json_t *method = json_object_get(v, "method");
 
-	if (!json_is_object(v) || (method && !json_is_string(method)) || has_odd_member(v, names)) {
-		refuse(r, "it is no message of MCP");
-		return;
-	}
-	if (has_spelling(v, "_method", true)) {
+	if (json_is_object(v) && replaces_method(v)) {
 		refuse(r, CALL_OVERRIDES);
 		return;
 	}
 	m->method = json_string_value(method);
+	if (!json_is_object(v) || (method && !m->method) || has_odd_member(v, names) ||
+		(m->method && is_odd_call(m->method))) {
+		refuse(r, "it is no message of MCP");
+		return;
+	}
 	m->id = json_object_get(v, "id");
 	if (m->method && strcmp(m->method, "tools/call") == 0)
 		take_call(r, json_object_get(v, "params"), m);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "rules/call_internal.h"
+#include "rules/fold.h"
 
 enum { CHOICES_MAX = 1000 };
 
@@ -313,7 +314,7 @@ static void take_value(
 static bool is_opaque(const struct call_reader *r, unsigned depth, enum call_key key)
 {
 	if (depth < 2)
-		return false;
+		return key == KEY_METADATA;
 	if (r->levels[1].key == KEY_TOOLS && depth > 2 && key == KEY_OTHER)
 		return true;
 	return key == KEY_INPUT || key == KEY_ARGS || key == KEY_ARGUMENTS || key == KEY_RESPONSE ||
@@ -342,9 +343,11 @@ static void take_key(struct call_reader *r, const struct json_stream_token *t)
 
 	if (l->opaque)
 		return;
-	if (t->depth == 1 && strcasecmp(t->text, "_method") == 0)
+	if (t->depth == 1 && fold_is_override(t->text))
 		call_unclear(r, CALL_OVERRIDES);
-	r->key = t->cut ? KEY_OTHER : call_key_of(t->text, t->n);
+	if (t->cut || fold_is_foreign(t->text, t->n))
+		call_unclear(r, "the name of a member is too long, or has letters beyond ASCII");
+	r->key = call_key_of(t->text, t->n);
 	if (t->depth == 3 && r->levels[1].key == KEY_TOOLS)
 		call_word(t->text, r->key_text);
 	bit = UINT64_C(1) << r->key;

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { SUFFIX_MAX = 8 };
+
 static int hex(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -23,20 +25,35 @@ static bool is_plain(int c)
 	return c < 0x7f && c != '?' && c != '#';
 }
 
+/* Whether an encoded byte begins a letter in a longer form than needed. Some servers decode it all
+ * the same: "%C0%AF" is a slash. next: the byte behind it, or -1. */
+static bool is_overlong(int c, int next)
+{
+	return c == 0xc0 || c == 0xc1 || (c == 0xe0 && next >= 0x80 && next < 0xa0) ||
+	       (c == 0xf0 && next >= 0x80 && next < 0x90);
+}
+
+static int encoded_byte(const char *s, size_t n)
+{
+	int high = n > 2 && s[0] == '%' ? hex(s[1]) : -1, low = high < 0 ? -1 : hex(s[2]);
+
+	return low < 0 ? -1 : high * 16 + low;
+}
+
 /* Normalises the three bytes of "%XX". Returns how many bytes it wrote, or -EINVAL if they can be
  * read in two ways. */
 static int put_encoded(const char *s, size_t n, char *out)
 {
 	static const char digits[] = "0123456789ABCDEF";
-	int high = n > 2 ? hex(s[1]) : -1, low = n > 2 ? hex(s[2]) : -1, c = high * 16 + low;
+	int c = encoded_byte(s, n);
 
-	if (high < 0 || low < 0 || is_divider(c))
+	if (c < 0 || is_divider(c) || is_overlong(c, n > 3 ? encoded_byte(s + 3, n - 3) : -1))
 		return -EINVAL;
 	if (is_plain(c)) {
 		*out = (char)c;
 		return 1;
 	}
-	memcpy(out, (char[]){'%', digits[high], digits[low]}, 3);
+	memcpy(out, (char[]){'%', digits[c >> 4], digits[c & 15]}, 3);
 	return 3;
 }
 
@@ -49,12 +66,11 @@ static int put_letter(const char *s, size_t n, char *out)
 	return *s > ' ' && *s <= '~' && *s != '\\' && *s != ';' ? 1 : -EINVAL;
 }
 
-/* "", "." and ".." between slashes. */
+/* Between slashes: nothing, or only dots and blanks. Some servers drop the blanks, and read "." and
+ * "..". */
 static bool is_odd_segment(const char *s, size_t n, bool last)
 {
-	if (n == 0)
-		return !last;
-	return (n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.');
+	return n ? strspn(s, ". ") >= n : !last;
 }
 
 static bool has_odd_segment(const char *path)
@@ -104,36 +120,287 @@ bool path_is_pattern(const char *s)
 	return n && n <= RULES_PATTERN_MAX && (s[0] == '/' || s[0] == '*');
 }
 
-/* Where to go on after a mismatch: behind the last asterisk, which then matches one more letter. */
-struct retry {
-	const char *pattern, *path; /* NULL: nowhere */
+/* --- other readings --- */
+
+/* A byte of a path in normal form, or of a pattern. Moves *s behind it. */
+static unsigned next_byte(const char **s)
+{
+	int c = encoded_byte(*s, strnlen(*s, 3));
+
+	*s += c < 0 ? 1 : 3;
+	return c < 0 ? (unsigned char)(*s)[-1] : (unsigned)c;
+}
+
+static unsigned lower(unsigned c)
+{
+	return c >= 'A' && c <= 'Z' ? c | 0x20 : c;
+}
+
+/* A letter in lower case; one beyond 16 bits is 0xFFFF. A byte that is no UTF-8 counts as a letter
+ * of its own. Moves *s behind it. */
+static uint16_t next_letter(const char **s)
+{
+	unsigned c = next_byte(s), more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
+	const char *at = *s;
+	unsigned letter = more ? c & (0x3fU >> more) : c;
+
+	for (unsigned i = 0; i < more; i++) {
+		unsigned next = next_byte(&at);
+
+		if ((next & 0xc0) != 0x80)
+			return (uint16_t)c;
+		letter = letter << 6 | (next & 0x3f);
+	}
+	*s = at;
+	return (uint16_t)(letter > UINT16_MAX ? UINT16_MAX : lower(letter));
+}
+
+static bool is_soft(uint16_t c)
+{
+	return c == '.' || c == ' ';
+}
+
+static bool is_letter_of_suffix(uint16_t c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static void add_end(struct path_reading *r, unsigned at)
+{
+	for (unsigned i = 0; i < r->end_count; i++)
+		if (r->ends[i] == at)
+			return;
+	r->ends[r->end_count++] = at;
+}
+
+/* Adds an end, and those that servers find before it. */
+static void add_ends(struct path_reading *r, unsigned at)
+{
+	unsigned dot;
+
+	add_end(r, at);
+	while (at > 1 && (r->letters[at - 1] == '/' || is_soft(r->letters[at - 1])))
+		at--;
+	add_end(r, at);
+	for (dot = at; dot && at - dot < SUFFIX_MAX && is_letter_of_suffix(r->letters[dot - 1]);)
+		dot--;
+	if (dot > 1 && dot < at && r->letters[dot - 1] == '.' && r->letters[dot - 2] != '/')
+		add_end(r, dot - 1);
+}
+
+static void find_ends(struct path_reading *r)
+{
+	bool query = false, fragment = false;
+
+	r->end_count = 0;
+	for (unsigned i = 0; i < r->count; i++) {
+		if ((r->letters[i] == '?' && !query) || (r->letters[i] == '#' && !fragment))
+			add_ends(r, i);
+		query = query || r->letters[i] == '?';
+		fragment = fragment || r->letters[i] == '#';
+	}
+	add_ends(r, r->count);
+}
+
+/* Copies a reading without dots and blanks at the ends of segments, and blanks at their
+ * beginning. */
+static void trim(const struct path_reading *from, struct path_reading *to)
+{
+	to->count = 0;
+	for (unsigned i = 0; i <= from->count; i++) {
+		bool end = i == from->count || from->letters[i] == '/';
+
+		while (end && to->count && is_soft(to->letters[to->count - 1]))
+			to->count--;
+		if (i == from->count ||
+			(from->letters[i] == ' ' && to->count && to->letters[to->count - 1] == '/'))
+			continue;
+		to->letters[to->count++] = from->letters[i];
+	}
+}
+
+void path_widen(const char *path, struct path_wide *ret)
+{
+	struct path_reading *r = &ret->readings[0];
+
+	for (r->count = 0; *path && r->count < RULES_PATH_MAX;)
+		r->letters[r->count++] = next_letter(&path);
+	find_ends(r);
+	trim(r, &ret->readings[1]);
+	find_ends(&ret->readings[1]);
+	ret->count = ret->readings[1].count < r->count ? 2 : 1;
+}
+
+/* --- matching --- */
+
+enum { PLACES_MAX = 2 * RULES_PATTERN_MAX, WORDS = PLACES_MAX / 64 + 1 };
+
+/* The places in a pattern where the next letter may belong, as bits. A place is a byte's index; the
+ * last one is the pattern's end. */
+struct places {
+	uint64_t words[WORDS];
 };
 
-bool path_matches(const char *pattern, const char *path)
-{
-	struct retry some = {NULL, NULL}, any = {NULL, NULL};
+struct matcher {
+	const char *pattern;
+	size_t n, early; /* it may end at `early`, too */
+	bool wide;
+	unsigned words;
+	struct places now, next;
+};
 
-	for (;;) {
-		if (pattern[0] == '*' && pattern[1] == '*') {
-			pattern += 2;
-			any = (struct retry){pattern, path};
-			some.pattern = NULL;
-		} else if (pattern[0] == '*') {
-			some = (struct retry){++pattern, path};
-		} else if (*pattern == *path) {
-			if (!*path)
-				return true;
-			pattern++;
-			path++;
-		} else if (some.pattern && *some.path && *some.path != '/') {
-			pattern = some.pattern;
-			path = ++some.path;
-		} else if (any.pattern && *any.path) {
-			pattern = any.pattern;
-			path = ++any.path;
-			some.pattern = NULL;
+static bool has_place(const struct places *p, size_t i)
+{
+	return p->words[i / 64] >> (i % 64) & 1;
+}
+
+static void put_place(struct places *p, size_t i)
+{
+	p->words[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+/* Whether "/" and two asterisks and "/" may be one slash. */
+static bool may_be_slash(const struct matcher *m, size_t i)
+{
+	return m->wide && i && m->pattern[i - 1] == '/' && i + 2 < m->n && m->pattern[i + 2] == '/';
+}
+
+/* Puts a place, and those behind it as long as asterisks may match nothing. If it is there already,
+ * so are those. */
+static void enter(const struct matcher *m, struct places *to, size_t i)
+{
+	while (!has_place(to, i)) {
+		put_place(to, i);
+		if (i == m->n || m->pattern[i] != '*')
+			return;
+		if (i + 1 == m->n || m->pattern[i + 1] != '*') {
+			i++;
+		} else if (may_be_slash(m, i)) {
+			put_place(to, i + 2);
+			i += 3;
 		} else {
-			return false;
+			i += 2;
 		}
 	}
+}
+
+/* Whether a letter of the path may be one of the pattern. Scripts with two cases are below U+2000,
+ * and both cases of a letter in one block of 256. */
+static bool is_alike(unsigned pattern, unsigned c)
+{
+	if (pattern < 0x80 || c < 0x80)
+		return pattern == c || (pattern < 0x80 && c >= 0x80);
+	return pattern == c || (pattern < 0x2000 && c < 0x2000 && pattern >> 8 == c >> 8);
+}
+
+static void step(struct matcher *m, size_t i, unsigned c)
+{
+	const char *at = m->pattern + i;
+
+	if (i == m->n)
+		return;
+	if (*at == '*') {
+		if (c != '/' || (i + 1 < m->n && at[1] == '*'))
+			enter(m, &m->next, i);
+		return;
+	}
+	if (m->wide ? is_alike(next_letter(&at), c) : (unsigned char)*at++ == c)
+		enter(m, &m->next, (size_t)(at - m->pattern));
+	if (m->wide && c >= 0x80)
+		enter(m, &m->next, i);
+}
+
+/* Takes a letter. False: nothing matches any more, or there are too few steps. */
+static bool take(struct matcher *m, unsigned c, struct path_steps *steps)
+{
+	bool any = false;
+
+	memset(&m->next, 0, m->words * sizeof(m->next.words[0]));
+	for (unsigned w = 0; w < m->words; w++)
+		for (uint64_t bits = m->now.words[w]; bits; bits &= bits - 1) {
+			if (steps->left == 0) {
+				steps->over = true;
+				return false;
+			}
+			steps->left--;
+			step(m, w * 64 + (unsigned)__builtin_ctzll(bits), c);
+		}
+	for (unsigned w = 0; w < m->words; w++)
+		any = any || m->next.words[w];
+	memcpy(&m->now, &m->next, m->words * sizeof(m->now.words[0]));
+	return any;
+}
+
+static void begin(struct matcher *m, const char *pattern, size_t n, bool wide)
+{
+	m->pattern = pattern;
+	m->n = m->early = n;
+	m->wide = wide;
+	m->words = (unsigned)(n / 64 + 1);
+	memset(&m->now, 0, m->words * sizeof(m->now.words[0]));
+	enter(m, &m->now, 0);
+}
+
+bool path_matches(const char *pattern, const char *text, struct path_steps *steps)
+{
+	size_t n = strlen(pattern), same = 0;
+	struct matcher m;
+
+	while (pattern[same] == text[same] && text[same] && pattern[same] != '*')
+		same++;
+	if (pattern[same] != '*' || n > PLACES_MAX) /* most patterns end here */
+		return pattern[same] == text[same] && n <= PLACES_MAX;
+	begin(&m, pattern + same, n - same, false);
+	for (text += same; *text; text++)
+		if (!take(&m, (unsigned char)*text, steps))
+			return false;
+	return has_place(&m.now, m.n);
+}
+
+static bool ends_at(const struct matcher *m, const struct path_reading *r, unsigned at)
+{
+	for (unsigned i = 0; i < r->end_count; i++)
+		if (r->ends[i] == at)
+			return has_place(&m->now, m->n) || has_place(&m->now, m->early);
+	return false;
+}
+
+/* A pattern in wide form: without slashes at its end. It may end before a slash and asterisks. */
+static void begin_wide(struct matcher *m, const char *pattern)
+{
+	size_t n = strlen(pattern), stars = 0;
+
+	while (n > 1 && pattern[n - 1] == '/')
+		n--;
+	begin(m, pattern, n, true);
+	while (stars < n && pattern[n - 1 - stars] == '*')
+		stars++;
+	if (stars && stars < n && pattern[n - 1 - stars] == '/')
+		m->early = n - 1 - stars;
+}
+
+static bool reading_matches(
+	const char *pattern, const struct path_reading *r, struct path_steps *steps)
+{
+	struct matcher m;
+
+	begin_wide(&m, pattern);
+	for (unsigned i = 0; i < r->count; i++) {
+		if (ends_at(&m, r, i))
+			return true;
+		if (!take(&m, r->letters[i], steps))
+			return false;
+	}
+	return ends_at(&m, r, r->count);
+}
+
+bool path_matches_wide(const char *pattern, const struct path_wide *path, struct path_steps *steps)
+{
+	bool matches = false;
+
+	if (strlen(pattern) > PLACES_MAX)
+		return false;
+	for (unsigned i = 0; i < path->count && !matches; i++)
+		matches = reading_matches(pattern, &path->readings[i], steps);
+	return matches;
 }

@@ -95,6 +95,7 @@ struct rules_call {
 	unsigned max_tokens;  /* 0: any */
 	struct rules_argument *arguments;
 	unsigned argument_count;
+	bool hard; /* of a rule that denies or asks */
 	bool body; /* the conditions need the body */
 };
 
@@ -165,6 +166,7 @@ struct rules_question {
 };
 
 #define RULES_TWO_WAYS	  "its path can be read in two ways"
+#define RULES_TOO_LONG	  "its path, or a name in it, takes too long to match"
 #define RULES_TWO_METHODS "a header, its query or its form may change its method"
 
 struct rules_verdict {

@@ -192,8 +192,10 @@ void rules_prices_free(struct rules_prices *p)
 
 const struct rules_price *rules_price_of(const struct rules_prices *p, const char *model)
 {
+	struct path_steps steps = {.left = PATH_STEPS_MAX}; /* of 64 patterns: enough */
+
 	for (unsigned i = 0; p && i < p->count; i++)
-		if (path_matches(p->list[i].model, model))
+		if (path_matches(p->list[i].model, model, &steps))
 			return &p->list[i];
 	return NULL;
 }

@@ -88,14 +88,30 @@ static int take_patterns(const struct policy_at *of, json_t *rule, const char *n
 	return e;
 }
 
+static void lower(char *s)
+{
+	for (; *s; s++)
+		*s = (char)tolower((unsigned char)*s);
+}
+
 static int take_models(
 	const struct policy_at *of, json_t *rule, enum rules_action action, struct rules_call *c)
 {
 	int e = take_patterns(of, rule, "models", action, &c->models, &c->model_count);
 
 	for (unsigned i = 0; i < c->model_count && e == 0; i++)
-		for (char *s = c->models[i]; *s; s++)
-			*s = (char)tolower((unsigned char)*s);
+		lower(c->models[i]);
+	return e;
+}
+
+/* Of rules that deny or ask in lower case: they match any. */
+static int take_tools(
+	const struct policy_at *of, json_t *rule, enum rules_action action, struct rules_call *c)
+{
+	int e = take_patterns(of, rule, "tools", action, &c->tools, &c->tool_count);
+
+	for (unsigned i = 0; i < c->tool_count && c->hard && e == 0; i++)
+		lower(c->tools[i]);
 	return e;
 }
 
@@ -193,11 +209,12 @@ int rules_call_make(
 	*ret = c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
+	c->hard = is_hard(action);
 	e = take_apis(of, rule, c);
 	e = e ? e : take_models(of, rule, action, c);
 	e = e ? e : policy_get_number(of, rule, "maxTokens", 1, INT32_MAX, &c->max_tokens);
 	e = e ? e : take_server_tools(of, rule, action, c);
-	e = e ? e : take_patterns(of, rule, "tools", action, &c->tools, &c->tool_count);
+	e = e ? e : take_tools(of, rule, action, c);
 	e = e ? e : take_arguments(of, rule, c);
 	c->body = c->model_count || c->max_tokens || c->server_tool_count || c->no_server_tools ||
 		  c->tool_count || c->argument_count;
@@ -236,130 +253,101 @@ unsigned rules_call_api(const struct rules_call *c, const char *path)
 	return model ? model : c->apis & CALL_MCP;
 }
 
-static bool any_pattern(char *const *patterns, unsigned n, const char *text)
+static bool any_pattern(
+	char *const *patterns, unsigned n, const char *text, struct path_steps *steps)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (path_matches(patterns[i], text))
+		if (path_matches(patterns[i], text, steps))
 			return true;
 	return false;
 }
 
-bool rules_call_names_tool(const struct rules_call *c, const char *tool)
+/* In rules that deny or ask, in any case. */
+bool rules_call_names_tool(const struct rules_call *c, const char *tool, struct path_steps *steps)
 {
-	return any_pattern(c->tools, c->tool_count, tool);
+	char lower[CALL_NAME_MAX + 1];
+	size_t n = strlen(tool);
+
+	if (!c->hard || n > CALL_NAME_MAX)
+		return any_pattern(c->tools, c->tool_count, tool, steps);
+	for (size_t i = 0; i <= n; i++)
+		lower[i] = (char)tolower((unsigned char)tool[i]);
+	return any_pattern(c->tools, c->tool_count, lower, steps);
 }
 
 /* Of a rule that allows, all names; of others, one. */
-static bool names_fit(bool hard, char *const *patterns, unsigned n, const struct call_names *names)
+static bool server_tools_fit(
+	const struct rules_call *c, const struct call_names *names, struct path_steps *steps)
 {
 	for (unsigned i = 0; i < names->count; i++)
-		if (any_pattern(patterns, n, names->names[i]) == hard)
-			return hard;
-	return !hard;
+		if (any_pattern(c->server_tools, c->server_tool_count, names->names[i], steps) ==
+			c->hard)
+			return c->hard;
+	return !c->hard;
 }
 
-static bool model_matches(const struct rules_call *c, bool hard, const struct call *call)
+static bool tools_fit(
+	const struct rules_call *c, const struct call_names *names, struct path_steps *steps)
+{
+	for (unsigned i = 0; i < names->count; i++)
+		if (rules_call_names_tool(c, names->names[i], steps) == c->hard)
+			return c->hard;
+	return !c->hard;
+}
+
+static bool model_matches(
+	const struct rules_call *c, const struct call *call, struct path_steps *steps)
 {
 	if (c->model_count &&
-		(!call->model[0] || !any_pattern(c->models, c->model_count, call->model)))
+		(!call->model[0] || !any_pattern(c->models, c->model_count, call->model, steps)))
 		return false;
 	if (c->max_tokens && (!call->limited || call->max_tokens > c->max_tokens))
 		return false;
 	if (c->no_server_tools && call->server_tools.count)
 		return false;
-	if (c->server_tool_count &&
-		!names_fit(hard, c->server_tools, c->server_tool_count, &call->server_tools))
+	if (c->server_tool_count && !server_tools_fit(c, &call->server_tools, steps))
 		return false;
-	return !c->tool_count || names_fit(hard, c->tools, c->tool_count, &call->tools);
+	return !c->tool_count || tools_fit(c, &call->tools, steps);
 }
 
-/* --- arguments --- */
+/* --- messages of MCP --- */
 
-/* Decodes one name of a pointer, with ~0 for '~' and ~1 for '/'. Moves *at behind it. */
-static bool next_name(const char **at, char out[RULES_POINTER_MAX + 1])
+/* All conditions fit, or it is unclear whether one does. */
+static enum rules_fit arguments_fit(
+	const struct rules_call *c, const struct call_message *m, const char **ret_why)
 {
-	const char *s = *at;
-	size_t n = 0;
+	enum rules_fit all = RULES_FITS;
 
-	if (*s++ != '/')
-		return false;
-	for (; *s && *s != '/'; s++) {
-		bool escaped = *s == '~' && (s[1] == '0' || s[1] == '1');
+	for (unsigned i = 0; i < c->argument_count; i++) {
+		enum rules_fit one =
+			rules_argument_fits(&c->arguments[i], c->hard, m->arguments, ret_why);
 
-		s += escaped;
-		out[n++] = escaped ? (*s == '0' ? '~' : '/') : *s;
+		if (one == RULES_FITS_NOT)
+			return one;
+		if (one == RULES_FITS_UNCLEAR)
+			all = one;
 	}
-	out[n] = '\0';
-	*at = s;
-	return true;
+	return all;
 }
 
-const json_t *rules_call_argument(const json_t *v, const char *pointer)
-{
-	char name[RULES_POINTER_MAX + 1];
-	uint64_t index;
-
-	while (v && next_name(&pointer, name)) {
-		if (json_is_array(v))
-			v = str_parse_u64(name, &index) == 0 ? json_array_get(v, (size_t)index)
-							     : NULL;
-		else
-			v = json_object_get(v, name);
-	}
-	return v;
-}
-
-static bool equals(const json_t *a, const json_t *b)
-{
-	if (json_is_number(a) && json_is_number(b))
-		return json_number_value(a) == json_number_value(b);
-	return json_equal(a, b);
-}
-
-/* A path that leads out of where it begins. */
-static bool leads_out(const char *s)
-{
-	for (const char *at = s; (at = strstr(at, "..")); at += 2)
-		if ((at == s || at[-1] == '/' || at[-1] == '\\') &&
-			(at[2] == '\0' || at[2] == '/' || at[2] == '\\'))
-			return true;
-	return false;
-}
-
-static bool argument_fits(const struct rules_argument *a, bool hard, const json_t *arguments)
-{
-	const json_t *v = rules_call_argument(arguments, a->at);
-	const char *text = json_string_value(v);
-
-	if (!a->prefix)
-		return v && equals(v, a->equals);
-	if (!text)
-		return false;
-	return str_starts_with(text, a->prefix) ? hard || !leads_out(text) : false;
-}
-
-static bool message_matches(const struct rules_call *c, bool hard, const struct call_message *m)
+static enum rules_fit message_fits(const struct rules_call *c, const struct call_message *m,
+	struct path_steps *steps, const char **ret_why)
 {
 	if (!c->tool_count && !c->argument_count)
-		return true;
+		return RULES_FITS;
 	if (!m->tool)
-		return !hard && call_is_session(m->method);
-	if (c->tool_count && !any_pattern(c->tools, c->tool_count, m->tool))
-		return false;
+		return !c->hard && call_is_session(m->method) ? RULES_FITS : RULES_FITS_NOT;
+	if (c->tool_count && !rules_call_names_tool(c, m->tool, steps))
+		return RULES_FITS_NOT;
 	if (c->argument_count && m->any_arguments)
-		return !hard;
-	for (unsigned i = 0; i < c->argument_count; i++)
-		if (!argument_fits(&c->arguments[i], hard, m->arguments))
-			return false;
-	return true;
+		return c->hard ? RULES_FITS_NOT : RULES_FITS;
+	return arguments_fit(c, m, ret_why);
 }
 
-bool rules_call_matches(const struct rules_rule *r, unsigned api, const struct call *call,
-	const struct call_message *m)
+enum rules_fit rules_call_fits(const struct rules_rule *r, unsigned api, const struct call *call,
+	const struct call_message *m, struct path_steps *steps, const char **ret_why)
 {
-	bool hard = is_hard(r->action);
-
 	if (api == CALL_MCP)
-		return m && message_matches(r->call, hard, m);
-	return model_matches(r->call, hard, call);
+		return m ? message_fits(r->call, m, steps, ret_why) : RULES_FITS_NOT;
+	return model_matches(r->call, call, steps) ? RULES_FITS : RULES_FITS_NOT;
 }

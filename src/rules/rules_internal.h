@@ -57,14 +57,21 @@ void rules_call_free(struct rules_call *c);
 /* Returns the API of a request to this path if the rule is about that API, else 0. */
 unsigned rules_call_api(const struct rules_call *c, const char *path);
 
-/* Whether the rule matches a call. m: a message of MCP; NULL for a call to a model. */
-bool rules_call_matches(const struct rules_rule *r, unsigned api, const struct call *call,
-	const struct call_message *m);
+enum rules_fit { RULES_FITS_NOT, RULES_FITS, RULES_FITS_UNCLEAR };
+
+/* Whether the rule matches a call. m: a message of MCP; NULL for a call to a model. If it cannot be
+ * told, *ret_why says why. */
+enum rules_fit rules_call_fits(const struct rules_rule *r, unsigned api, const struct call *call,
+	const struct call_message *m, struct path_steps *steps, const char **ret_why);
 
 /* Whether one of its `tools` matches the name; without any, none does. */
-bool rules_call_names_tool(const struct rules_call *c, const char *tool);
+bool rules_call_names_tool(const struct rules_call *c, const char *tool, struct path_steps *steps);
 
-/* Returns what a JSON pointer leads to, or NULL. */
-const json_t *rules_call_argument(const json_t *v, const char *pointer);
+/* Returns what a JSON pointer leads to, or NULL. *odd (if not NULL): a name on its way is there in
+ * another spelling, so that some server may find something else. */
+const json_t *rules_argument_find(const json_t *v, const char *pointer, bool *odd);
+
+enum rules_fit rules_argument_fits(
+	const struct rules_argument *a, bool hard, const json_t *arguments, const char **ret_why);
 
 #endif

@@ -136,6 +136,15 @@ static struct rules_verdict judge_flow(const struct rules *r, const struct rules
 
 /* --- requests --- */
 
+/* A judgement of one request. */
+struct judging {
+	const struct rules *rules;
+	const struct rules_question *q;
+	struct path_steps steps;
+	bool widened; /* the path's other readings are there */
+	struct path_wide wide;
+};
+
 static bool any_method(const struct rules_rule *r, const struct rules_question *q)
 {
 	for (unsigned i = 0; i < r->method_count; i++)
@@ -144,10 +153,24 @@ static bool any_method(const struct rules_rule *r, const struct rules_question *
 	return r->method_count == 0 || q->two_methods;
 }
 
-static bool any_path(const struct rules_rule *r, const char *path)
+static bool path_fits(struct judging *j, const struct rules_rule *r, const char *pattern)
+{
+	if (path_matches(pattern, j->q->path, &j->steps))
+		return true;
+	if (r->action == RULES_ALLOW)
+		return false;
+	if (!j->widened)
+		path_widen(j->q->path, &j->wide);
+	j->widened = true;
+	return path_matches_wide(pattern, &j->wide, &j->steps);
+}
+
+/* A rule that allows matches exactly. Others also match whatever a server may take for their
+ * path. */
+static bool any_path(struct judging *j, const struct rules_rule *r)
 {
 	for (unsigned i = 0; i < r->path_count; i++)
-		if (path_matches(r->paths[i], path))
+		if (path_fits(j, r, r->paths[i]))
 			return true;
 	return r->path_count == 0;
 }
@@ -182,10 +205,13 @@ static bool needs_body(const struct rules_rule *rule, unsigned api)
 }
 
 /* Whether a rule's conditions on calls match. If they need the body, sets v->body. */
-static bool call_fits(const struct rules_rule *rule, const struct rules_question *q,
+static bool call_fits(struct judging *j, const struct rules_rule *rule,
 	const struct call_message *m, struct rules_verdict *v)
 {
+	const struct rules_question *q = j->q;
 	unsigned api = rules_call_api(rule->call, q->path);
+	const char *why = NULL;
+	enum rules_fit fits = RULES_FITS_UNCLEAR;
 
 	if (!api || (api != CALL_MCP && !is_hard(rule) && !is_post(q)))
 		return false;
@@ -197,45 +223,59 @@ static bool call_fits(const struct rules_rule *rule, const struct rules_question
 		v->body |= api;
 		return false;
 	}
-	if (why_unclear(q->call, api)) {
-		v->unclear = rule->action == RULES_LOG ? NULL : why_unclear(q->call, api);
-		return v->unclear != NULL;
-	}
-	return rules_call_matches(rule, api, q->call, m);
+	why = why_unclear(q->call, api);
+	if (!why)
+		fits = rules_call_fits(rule, api, q->call, m, &j->steps, &why);
+	if (fits != RULES_FITS_UNCLEAR)
+		return fits == RULES_FITS;
+	v->unclear = rule->action == RULES_LOG ? NULL : why;
+	return v->unclear != NULL;
 }
 
 /* Whether a rule may be about a request, and it cannot be told. v->unclear says why, unless the
  * rule decides nothing. */
-static bool is_unclear(
-	const struct rules_rule *rule, const struct rules_question *q, struct rules_verdict *v)
+static bool is_unclear(struct judging *j, const struct rules_rule *rule, struct rules_verdict *v)
 {
+	const struct rules_question *q = j->q;
 	const char *why = NULL;
 
 	if ((rule->path_count || rule->call) && !q->path)
 		why = RULES_TWO_WAYS;
-	else if (rule->method_count && q->two_methods && any_path(rule, q->path) &&
+	else if (rule->method_count && q->two_methods && any_path(j, rule) &&
 		 (!rule->call || rules_call_api(rule->call, q->path)))
 		why = RULES_TWO_METHODS;
 	v->unclear = rule->action == RULES_LOG ? NULL : why;
 	return why;
 }
 
-/* Whether a rule decides about a request, or a message of it. */
-static bool decides_request(const struct rules_rule *rule, const struct rules_question *q,
+/* Whether all conditions of a rule match. v->unclear: it cannot be told. */
+static bool request_matches(struct judging *j, const struct rules_rule *rule,
 	const struct call_message *m, struct rules_verdict *v)
 {
-	if (!flow_matches(rule, q))
+	if (!any_method(rule, j->q) || !scheme_matches(rule, j->q->tls))
+		return false;
+	if (is_unclear(j, rule, v))
+		return v->unclear != NULL;
+	return any_path(j, rule) && (!rule->call || call_fits(j, rule, m, v));
+}
+
+/* Whether a rule decides about a request, or a message of it. */
+static bool decides_request(struct judging *j, const struct rules_rule *rule,
+	const struct call_message *m, struct rules_verdict *v)
+{
+	bool matches;
+
+	if (!flow_matches(rule, j->q))
 		return false;
 	v->inspect = v->inspect || rule->requests;
-	if (!any_method(rule, q) || !scheme_matches(rule, q->tls))
-		return false;
-	if (is_unclear(rule, q, v))
-		return v->unclear != NULL;
-	if (!any_path(rule, q->path) || (rule->call && !call_fits(rule, q, m, v)))
-		return false;
-	if (rule->action == RULES_LOG)
+	matches = request_matches(j, rule, m, v);
+	if (j->steps.over) {
+		v->unclear = RULES_TOO_LONG;
+		return true;
+	}
+	if (matches && rule->action == RULES_LOG)
 		note(v, rule);
-	return rule->action != RULES_LOG;
+	return matches && rule->action != RULES_LOG;
 }
 
 static void deny_unclear(struct rules_verdict *v, const char *why)
@@ -244,16 +284,18 @@ static void deny_unclear(struct rules_verdict *v, const char *why)
 	v->unclear = why;
 }
 
-static struct rules_verdict judge_message(
-	const struct rules *r, const struct rules_question *q, const struct call_message *m)
+static struct rules_verdict judge_message(struct judging *j, const struct call_message *m)
 {
+	const struct rules *r = j->rules;
+	const struct rules_question *q = j->q;
 	struct rules_verdict v = {.action = r->default_allow ? RULES_ALLOW : RULES_DENY};
 
 	for (unsigned i = 0; i < r->count && !v.rule; i++)
-		if (decides_request(&r->rules[i], q, m, &v))
+		if (decides_request(j, &r->rules[i], m, &v))
 			v.rule = &r->rules[i];
-	if (v.body) /* a rule before the one that decides may be about it */
+	if (v.body && !j->steps.over) /* a rule before the one that decides may be about it */
 		return (struct rules_verdict){.action = RULES_ALLOW, .body = v.body};
+	v.body = 0;
 	if (v.rule)
 		v.action = v.unclear ? RULES_DENY : v.rule->action;
 	/* If a person was asked about the connection, nobody is asked about its requests. */
@@ -267,14 +309,16 @@ static struct rules_verdict judge_message(
 }
 
 /* Whether rules name tools of MCP for requests like this one, of any method. */
-static bool names_tools(const struct rules *r, const struct rules_question *q)
+static bool names_tools(struct judging *j)
 {
-	for (unsigned i = 0; i < r->count; i++) {
-		const struct rules_rule *rule = &r->rules[i];
+	const struct rules_question *q = j->q;
+
+	for (unsigned i = 0; i < j->rules->count; i++) {
+		const struct rules_rule *rule = &j->rules->rules[i];
 
 		if (rule->call && rule->call->tool_count && rule->call->apis & CALL_MCP &&
 			flow_matches(rule, q) && scheme_matches(rule, q->tls) &&
-			(!q->path || any_path(rule, q->path)))
+			(!q->path || any_path(j, rule) || j->steps.over))
 			return true;
 	}
 	return false;
@@ -306,13 +350,14 @@ static const char *why_apart(const struct rules_verdict *a, const struct rules_v
 
 /* Of several messages, the one that is judged hardest counts, and of those that are allowed the one
  * that costs. */
-static struct rules_verdict judge_messages(const struct rules *r, const struct rules_question *q)
+static struct rules_verdict judge_messages(struct judging *j)
 {
-	unsigned n = q->call ? q->call->message_count : 0;
-	struct rules_verdict v = judge_message(r, q, n ? &q->call->messages[0] : NULL);
+	const struct call *call = j->q->call;
+	unsigned n = call ? call->message_count : 0;
+	struct rules_verdict v = judge_message(j, n ? &call->messages[0] : NULL);
 
 	for (unsigned i = 1; i < n; i++) {
-		struct rules_verdict o = judge_message(r, q, &q->call->messages[i]);
+		struct rules_verdict o = judge_message(j, &call->messages[i]);
 		int more = rules_weight(o.action) - rules_weight(v.action);
 
 		if (why_apart(&v, &o))
@@ -320,14 +365,14 @@ static struct rules_verdict judge_messages(const struct rules *r, const struct r
 		else if (more > 0 || (more == 0 && budget_of(&o)))
 			v = o;
 	}
-	v.tools = names_tools(r, q);
+	v.tools = names_tools(j);
 	return v;
 }
 
 /* Adds the form to what must be read, if the verdict is another one with a second method. */
-static void want_form(
-	const struct rules *r, const struct rules_question *q, struct rules_verdict *v)
+static void want_form(struct judging *j, struct rules_verdict *v)
 {
+	const struct rules_question *q = j->q;
 	struct rules_question two = *q;
 	struct rules_verdict o;
 
@@ -335,7 +380,9 @@ static void want_form(
 		(q->call && q->call->apis & CALL_FORM))
 		return;
 	two.two_methods = true;
-	o = judge_messages(r, &two);
+	j->q = &two;
+	o = judge_messages(j);
+	j->q = q;
 	if (v->body || o.body || o.rule != v->rule || o.action != v->action)
 		*v = (struct rules_verdict){.action = RULES_ALLOW,
 			.body = v->body | o.body | CALL_FORM,
@@ -344,10 +391,16 @@ static void want_form(
 
 static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
 {
-	struct rules_verdict v = judge_messages(r, q);
+	struct judging j;
+	struct rules_verdict v;
 	const struct rules_budget *b;
 
-	want_form(r, q, &v);
+	j.rules = r; /* not the readings of its path, which are large */
+	j.q = q;
+	j.steps = (struct path_steps){.left = PATH_STEPS_MAX};
+	j.widened = false;
+	v = judge_messages(&j);
+	want_form(&j, &v);
 	b = budget_of(&v);
 	if (b && b->limits.micros && q->call && q->call->apis & ~CALL_FORM &&
 		!rules_price_of(b->prices, q->call->model))

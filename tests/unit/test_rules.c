@@ -51,7 +51,14 @@ static void paths_have_one_form(void **state)
 		{"/a/%2e%2E/b", NULL},
 		{"/a/..", NULL},
 		{"/a/.", NULL},
-		{"/a/...", "/a/..."},
+		{"/a/...", NULL},
+		{"/a/..%20/b", NULL},
+		{"/a/%20/b", NULL},
+		{"/a/..b", "/a/..b"},
+		{"/a%c0%afb", NULL},
+		{"/a%E0%80%AFb", NULL},
+		{"/a%F0%80%80%AFb", NULL},
+		{"/%E0%A4%85", "/%E0%A4%85"},
 		{"/\xc3\xa9", NULL},
 		{"a", NULL},
 		{"", NULL},
@@ -100,9 +107,113 @@ static void patterns_match_paths(void **state)
 		{"/**a*b", "/ab/a", false},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (path_matches(rows[i].pattern, rows[i].path) != rows[i].matches)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct path_steps steps = {.left = PATH_STEPS_MAX};
+
+		if (path_matches(rows[i].pattern, rows[i].path, &steps) != rows[i].matches)
 			fail_msg("%s and %s", rows[i].pattern, rows[i].path);
+	}
+}
+
+/* A rule that keeps requests from a server matches whatever a server may take for its path. */
+static void patterns_match_widely(void **state)
+{
+	static const struct {
+		const char *pattern, *path;
+		bool matches;
+	} rows[] = {
+		{"/orders", "/orders", true},
+		{"/orders", "/Orders", true},
+		{"/Orders", "/orders", true},
+		{"/orders", "/orders/", true},
+		{"/orders/", "/orders", true},
+		{"/orders", "/orders%20", true},
+		{"/orders", "/orders.", true},
+		{"/orders", "/orders%20./", true},
+		{"/orders", "/orders.json", true},
+		{"/orders", "/ORDERS.JSON/", true},
+		{"/orders", "/orders%3Fx", true},
+		{"/orders", "/orders%23x", true},
+		{"/orders", "/orders%20%3Fx%23y", true},
+		{"/orders", "/orders.json%3Fx=/y", true},
+		{"/orders", "/order", false},
+		{"/orders", "/orders/1", false},
+		{"/orders", "/ordersx", false},
+		{"/orders", "/orders.toolongasuffix", false},
+		{"/orders", "/x/orders", false},
+		{"/orders", "/.json", false},
+		{"/", "/", true},
+		{"/", "/.json", false},
+		{"/admin/**", "/admin", true},
+		{"/admin/**", "/ADMIN/x", true},
+		{"/admin/**", "/admin.", true},
+		{"/admin/**", "/admin%20/x", true},
+		{"/admin/**", "/%20admin/x", true},
+		{"/admin/**", "/admin.json", true},
+		{"/admin/**", "/admin%3F/x", true},
+		{"/admin/*", "/admin", true},
+		{"/admin/**", "/administrator", false},
+		{"/admin**", "/Administrator/x", true},
+		{"/a/**/c", "/a/c", true},
+		{"/a/**/**/c", "/a/c", true},
+		{"/a/**/c", "/a/b/b/c", true},
+		{"/**/secrets/**", "/secrets", true},
+		{"/repos/*/*/secrets", "/repos/a/b/SECRETS/", true},
+		{"/repos/*/*/secrets", "/repos/a/b.c/secrets", true},
+		{"/repos/*/*/secrets", "/repos/a./b%20/secrets", true},
+		{"/users", "/u%C5%BFers", true},
+		{"/users", "/u%EF%BD%93ers", true},
+		{"/users", "/us%C2%ADers", true},
+		{"/users", "/u%F0%9D%93%88ers", true},
+		{"/caf%C3%A9", "/caf%C3%A9", true},
+		{"/caf%C3%A9", "/CAF%C3%89", true},
+		{"/caf%C3%A9", "/cafe", false},
+		{"/%E6%97%A5", "/%E6%97%A5/", true},
+		{"/%E6%97%A5", "/%E6%9C%AC", false},
+		{"/caf%E9", "/caf%E9", true},
+		{"/a.b/c", "/A.B/c.", true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct path_steps steps = {.left = PATH_STEPS_MAX};
+		char clean[RULES_PATH_MAX + 1];
+		struct path_wide wide;
+		bool good = path_clean(rows[i].path, strlen(rows[i].path), clean) == 0;
+
+		if (good)
+			path_widen(clean, &wide);
+		if ((good && path_matches_wide(rows[i].pattern, &wide, &steps)) != rows[i].matches)
+			fail_msg("%s and %s", rows[i].pattern, rows[i].path);
+	}
+}
+
+/* However a pattern is made, a letter of the path takes a step for each letter of it at most. */
+static void matching_takes_few_steps(void **state)
+{
+	char pattern[RULES_PATTERN_MAX + 1] = "/", path[RULES_PATH_MAX + 1];
+	static struct path_wide wide;
+
+	for (size_t n = 1; n + 4 <= RULES_PATTERN_MAX; n += 4)
+		memcpy(pattern + n, n % 3 ? "**a*" : "*a**", 5);
+	strcat(pattern, "b");
+	memset(path, 'a', RULES_PATH_MAX);
+	path[0] = '/';
+	path[RULES_PATH_MAX] = '\0';
+	path_widen(path, &wide);
+	for (unsigned i = 0; i < 2; i++) {
+		struct path_steps steps = {.left = UINT32_MAX}, few = {.left = 1000};
+
+		assert_false(i ? path_matches_wide(pattern, &wide, &steps)
+			       : path_matches(pattern, path, &steps));
+		assert_false(steps.over);
+		assert_true(UINT32_MAX - steps.left >= RULES_PATH_MAX);
+		assert_true(UINT32_MAX - steps.left <=
+			    (uint32_t)RULES_PATH_MAX * (RULES_PATTERN_MAX + 1));
+		assert_false(i ? path_matches_wide(pattern, &wide, &few)
+			       : path_matches(pattern, path, &few));
+		assert_true(few.over);
+		assert_int_equal(few.left, 0);
+	}
 }
 
 static struct rules rules_of(const char *text)
@@ -702,6 +813,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_have_one_form),
 		cmocka_unit_test(patterns_match_paths),
+		cmocka_unit_test(patterns_match_widely),
+		cmocka_unit_test(matching_takes_few_steps),
 		cmocka_unit_test(patterns_can_match),
 		cmocka_unit_test(table_of_verdicts),
 		cmocka_unit_test(methods_of_headers),
