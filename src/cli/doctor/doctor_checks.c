@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "cli/doctor/doctor_host.h"
 #include "cli/doctor/doctor_jail.h"
+#include "cli/doctor/doctor_libraries.h"
 #include "image/home.h"
 #include "image/workdir.h"
 #include "io/child.h"
@@ -336,8 +337,8 @@ void doctor_run(struct doctor *d)
 {
 	static void (*const checks[])(struct doctor *) = {check_kvm, check_hypervisor,
 		doctor_check_host, doctor_check_jail, check_cgroups, check_memory, check_disk,
-		check_programs, check_packages, check_subordinate_ids, check_templates, check_aside,
-		check_unknown};
+		check_programs, doctor_check_libraries, check_packages, check_subordinate_ids,
+		check_templates, check_aside, check_unknown};
 
 	_Static_assert(ARRAY_SIZE(checks) + 10 < DOCTOR_CHECKS_MAX,
 		"room for all: the host adds five, the jail four, two others two");
