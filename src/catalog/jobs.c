@@ -19,6 +19,7 @@
 #include "fleet/instance.h"
 #include "fleet/places.h"
 #include "fleet/quota.h"
+#include "fleet/turns.h"
 #include "io/jailed.h"
 #include "policy/network_floor_json.h"
 #include "proto/json_tree.h"
@@ -52,6 +53,7 @@ struct build_job {
 
 	uv_process_t process;
 	uv_pipe_t in, out;
+	struct turn turn; /* reads from out */
 	uv_timer_t limit;
 	uv_write_t write, answer_write, need_write;
 	struct runtime_wait need; /* of the template that it stands on */
@@ -121,6 +123,7 @@ static void job_free(struct build_job *j)
 		p = &(*p)->next;
 	if (*p)
 		*p = j->next;
+	turn_leave(&j->turn);
 	each_file(j, uploads_release);
 	json_decref(j->files);
 	wipe_spec(j);
@@ -541,7 +544,7 @@ static void take_bytes(struct build_job *j, const char *p, size_t n)
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
 {
-	static char buffer[65536]; /* used until the callback returns */
+	static char buffer[4096]; /* used until the callback returns; a share of a turn */
 
 	*ret = uv_buf_init(buffer, sizeof(buffer));
 }
@@ -560,10 +563,20 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 	}
 	if (j->catalog->stopping || j->cancelled)
 		return;
+	(void)uv_read_stop(s); /* always 0 */
+	turn_ask(&j->turn);
 	begun = store_begin(store, NULL) == 0;
 	take_bytes(j, buf->base, (size_t)n); /* its end counts even where its log is lost */
 	if (begun && store_commit(store, NULL) < 0)
 		store_rollback(store);
+}
+
+/* Much of what a build says comes from its guests. */
+static void on_turn(struct turn *t)
+{
+	struct build_job *j = t->arg;
+
+	(void)uv_read_start((uv_stream_t *)&j->out, on_alloc, on_read); /* fails if it is closed */
 }
 
 static void on_written(uv_write_t *w, int status)
@@ -679,6 +692,8 @@ static int tell(struct build_job *j, struct error *e)
 		return r;
 	text = uv_buf_init(j->spec, (unsigned)strlen(j->spec));
 	r = uv_write(&j->write, (uv_stream_t *)&j->in, &text, 1, on_written);
+	if (r == 0)
+		r = turn_join(&j->turn, j->catalog->fleet->loop, on_turn, j);
 	if (r == 0)
 		r = uv_read_start((uv_stream_t *)&j->out, on_alloc, on_read);
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot talk to the build's process") : 0;

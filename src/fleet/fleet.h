@@ -134,7 +134,8 @@ struct fleet {
 	struct activity *activity;			/* activity.h */
 	struct noted_process *processes[FLEET_BUCKETS]; /* activity_process.h */
 	struct approvals *approvals;			/* approvals.h */
-	struct between *between; /* of each sandbox with a worker (between.h) */
+	struct between *between;       /* of each sandbox with a worker (between.h) */
+	struct key_rates between_asks; /* likewise */
 	/* Flows that workers may have (flow_leases.h): of each key that has some, and in all. */
 	struct flow_leases *flow_leases;
 	unsigned flows_lent;

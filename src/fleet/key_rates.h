@@ -13,7 +13,7 @@
 #include "base/rate.h"
 #include "store/store.h"
 
-enum { KEY_RATES_MAX = 1024 };
+enum { KEY_RATES_MAX = 2048 };
 
 /* All zero at first. */
 struct key_rates {

@@ -1,5 +1,6 @@
 /* Shares the event loop fairly among work whose amount others decide, such as a guest that talks
- * without end.
+ * without end. Every link that a guest can fill is a member: agents (agent_link.c), ports
+ * (upstream.c), workers (network/egress_link.c), and the processes of builds (catalog/jobs.c).
  *
  * Members with work stand in a line. In each turn of the loop those in front are served, one share
  * each, until TURNS_MS have passed. The others keep their places for the next turn, after the loop

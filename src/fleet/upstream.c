@@ -6,10 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READS_A_TURN = 8, SLICE = 64 * 1024 };
+#include "fleet/turns.h"
+
+enum { READS_A_TURN = 4, SLICE = 64 * 1024 };
 
 struct upstream {
 	uv_poll_t poll;
+	struct turn turn;   /* reads from the guest */
 	uv_idle_t deferred; /* runs while early bytes wait to be delivered */
 	uv_loop_t *loop;
 	const struct upstream_ops *ops;
@@ -56,6 +59,7 @@ void upstream_close(struct upstream *u)
 	if (!u || u->closed)
 		return;
 	u->closed = true;
+	turn_leave(&u->turn);
 	agent_link_close(u->link);
 	u->link = NULL;
 	gate_leave(&u->places);
@@ -165,6 +169,15 @@ static void on_poll(uv_poll_t *h, int status, int events)
 		u->watched = 0; /* libuv has stopped the handle */
 	if (buf_len(&u->out))
 		write_some(u);
+	if (status < 0 || events & UV_READABLE)
+		turn_ask(&u->turn);
+	update(u);
+}
+
+static void on_turn(struct turn *t)
+{
+	struct upstream *u = t->arg;
+
 	for (int i = 0; i < READS_A_TURN; i++)
 		if (u->closed || u->paused || u->finished || u->early ||
 			u->state != UPSTREAM_OPEN || !read_some(u))
@@ -290,6 +303,10 @@ int upstream_open(uv_loop_t *loop, struct instance *i, uint16_t port,
 	u->arg = arg;
 	u->fd = -1;
 	buf_init(&u->out, UPSTREAM_MAX);
+	if (turn_join(&u->turn, loop, on_turn, u) < 0) {
+		free(u);
+		return -ENOMEM;
+	}
 	(void)uv_idle_init(loop, &u->deferred); /* cannot fail */
 	u->poll.data = u->deferred.data = u;
 	r = instance_agent_connect(i, LINK_SINGLE, &link_ops, u, &u->link, NULL);

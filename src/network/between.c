@@ -392,6 +392,16 @@ static void begin(struct between *b, uint64_t id, const json_t *said)
 		ask(p, to);
 }
 
+/* Each question reads rows of the store, also one that is denied. */
+static bool may_ask(struct between *b)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return rate_take(&b->rate, BETWEEN_PER_SECOND, now) &&
+	       key_rates_take(&b->fleet->between_asks, b->caller.key_id, BETWEEN_KEY_PER_SECOND,
+		       BETWEEN_ALL_PER_SECOND, now);
+}
+
 void between_take(struct between *b, const json_t *said)
 {
 	json_int_t id = json_integer_value(json_object_get(said, "id"));
@@ -403,7 +413,7 @@ void between_take(struct between *b, const json_t *said)
 	if (json_is_true(json_object_get(said, "end"))) {
 		if (p)
 			end(p, said);
-	} else if (!p && !rate_take(&b->rate, BETWEEN_PER_SECOND, clock_monotonic_ns())) {
+	} else if (!p && !may_ask(b)) {
 		say_error(b, (uint64_t)id, "ECONNREFUSED");
 	} else if (!p) { /* else it was told twice */
 		begin(b, (uint64_t)id, said);

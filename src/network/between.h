@@ -21,7 +21,9 @@ enum {
 	BETWEEN_TO_TARGET = 128, /* connections to a target: half of what its agent serves */
 	BETWEEN_OF_KEY = 1024,	 /* connections between the sandboxes of a key */
 	BETWEEN_ALL = 4096,
-	BETWEEN_PER_SECOND = 200, /* asked for by a caller */
+	BETWEEN_PER_SECOND = 200,     /* asked for by a caller */
+	BETWEEN_KEY_PER_SECOND = 400, /* by the sandboxes of a key */
+	BETWEEN_ALL_PER_SECOND = 1000,
 };
 
 struct between_ops {

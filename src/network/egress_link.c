@@ -13,10 +13,11 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "fleet/turns.h"
 #include "policy/seal.h"
 #include "proto/json_tree.h"
 
-enum { READ_BYTES = 16 * 1024 };
+enum { READ_BYTES = 16 * 1024, LINES_A_TURN = 8 };
 
 struct message {
 	struct message *next;
@@ -26,9 +27,11 @@ struct message {
 
 struct egress_link {
 	uv_poll_t poll;
+	struct turn turn;    /* all that the worker says is read and taken there */
 	uv_timer_t step;     /* runs while the worker has used up its share */
 	uv_timer_t patience; /* runs while the worker has not applied what it was told */
 	unsigned handles;    /* open ones */
+	int watched;	     /* what it waits for; each uv_poll_start() costs system calls */
 	int fd;
 	const struct egress_link_ops *ops;
 	void *arg;
@@ -96,6 +99,7 @@ void egress_link_close(struct egress_link *l)
 	if (!l || l->closed)
 		return;
 	l->closed = true;
+	turn_leave(&l->turn);
 	uv_close((uv_handle_t *)&l->poll, on_closed);
 	uv_close((uv_handle_t *)&l->step, on_closed);
 	uv_close((uv_handle_t *)&l->patience, on_closed);
@@ -119,8 +123,9 @@ static void watch(struct egress_link *l)
 	int events = (l->used < EGRESS_BYTES_A_STEP ? UV_READABLE : 0) |
 		     (buf_len(&l->out) ? UV_WRITABLE : 0);
 
-	if (l->closed || l->over)
+	if (l->closed || l->over || events == l->watched)
 		return;
+	l->watched = events;
 	if (events)
 		(void)uv_poll_start(&l->poll, events, on_poll); /* fails only for closed handles */
 	else
@@ -276,18 +281,21 @@ static void take_line(struct egress_link *l, const char *line, size_t n)
 	json_decref(object);
 }
 
+static bool has_line(struct egress_link *l)
+{
+	return buf_len(&l->in) && memchr(buf_head(&l->in), '\n', buf_len(&l->in));
+}
+
 static void take_lines(struct egress_link *l)
 {
-	const char *end;
+	for (int i = 0; i < LINES_A_TURN && !l->closed && !l->over && has_line(l); i++) {
+		const char *line = (const char *)buf_head(&l->in),
+			   *end = memchr(line, '\n', buf_len(&l->in));
 
-	while (!l->closed && !l->over && buf_len(&l->in) &&
-		(end = memchr(buf_head(&l->in), '\n', buf_len(&l->in)))) {
-		size_t n = (size_t)(end - (const char *)buf_head(&l->in));
-
-		take_line(l, (const char *)buf_head(&l->in), n);
-		buf_consume(&l->in, n + 1);
+		take_line(l, line, (size_t)(end - line));
+		buf_consume(&l->in, (size_t)(end - line) + 1);
 	}
-	if (buf_len(&l->in) >= EGRESS_LINE_MAX)
+	if (buf_len(&l->in) >= EGRESS_LINE_MAX && !has_line(l))
 		lose(l, "it says a line that is too long");
 	if (buf_len(&l->in) == 0)
 		buf_done(&l->in); /* gives the memory back */
@@ -325,16 +333,32 @@ static void receive(struct egress_link *l)
 	}
 	buf_commit(&l->in, (size_t)n);
 	count(l, (size_t)n);
-	take_lines(l);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct egress_link *l = h->data;
 
+	if (status < 0)
+		l->watched = 0; /* libuv has stopped the handle */
 	flush(l);
 	if (status < 0 || events & UV_READABLE)
+		turn_ask(&l->turn);
+	watch(l);
+}
+
+/* A share: some lines, which the daemon may have much to do for. */
+static void on_turn(struct turn *t)
+{
+	struct egress_link *l = t->arg;
+
+	if (l->closed || l->over)
+		return;
+	if (!has_line(l))
 		receive(l);
+	take_lines(l);
+	if (!l->closed && !l->over && has_line(l))
+		turn_ask(&l->turn);
 	watch(l);
 }
 
@@ -342,10 +366,14 @@ static void on_poll(uv_poll_t *h, int status, int events)
 
 static int start(struct egress_link *l, uv_loop_t *loop)
 {
-	int r = uv_poll_init(loop, &l->poll, l->fd);
+	int r = turn_join(&l->turn, loop, on_turn, l);
 
-	if (r < 0)
+	if (r == 0)
+		r = uv_poll_init(loop, &l->poll, l->fd);
+	if (r < 0) {
+		turn_leave(&l->turn);
 		return r;
+	}
 	(void)uv_timer_init(loop, &l->step); /* these cannot fail */
 	(void)uv_timer_init(loop, &l->patience);
 	l->poll.data = l->step.data = l->patience.data = l;

@@ -2,9 +2,10 @@
  * (docs/egress-protocol.md).
  *
  * The worker is not trusted, because an attacker may have taken it over. Its lines have at most
- * EGRESS_LINE_MAX bytes, and the daemon reads at most EGRESS_BYTES_A_STEP in EGRESS_STEP_MS. The
- * link is lost if the worker refuses a policy, or does not confirm it within EGRESS_PATIENCE_MS.
- * Callbacks may close the link; no function of this header calls back. */
+ * EGRESS_LINE_MAX bytes. The daemon reads at most EGRESS_BYTES_A_STEP in EGRESS_STEP_MS, in turns
+ * with all other links that guests can fill (fleet/turns.h). The link is lost if the worker refuses
+ * a policy, or does not confirm it within EGRESS_PATIENCE_MS. Callbacks may close the link; no
+ * function of this header calls back. */
 #ifndef NETWORK_EGRESS_LINK_H
 #define NETWORK_EGRESS_LINK_H
 

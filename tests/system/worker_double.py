@@ -7,7 +7,8 @@ what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
   asks    the same as serve; each stream begins with the length (4 bytes) and the text of a question, which the daemon
           is asked, and gets what was decided as a line. A new daemon is asked again. With `times` in it, it is asked
           so often, and nothing is read before the stream says so; it gets all answers, each as a line of JSON. With
-          `say` in it, the daemon is told that
+          `say` in it, the daemon is told that. With `between` in it, the daemon is asked so often for a connection
+          to a sandbox that is not there, and what it answered is counted: a line of JSON
   slow    the same as serve, but applies all but the first policy only when the file `say` is not empty
   refuse  refuses its policy
   stale   says of each policy that it applied the first
@@ -97,10 +98,26 @@ def ask_often(client, stream, question, times):
     stream.close()
 
 
+def ask_between(client, stream, times):
+    data, found = b"", {"denied": 0, "error": 0}
+    for i in range(times):
+        client.sendall(json.dumps({"between": {"id": i + 1, "to": "nobody", "port": 80}}).encode() + b"\n")
+    while sum(found.values()) < times:
+        *lines, data = (data + client.recv(65536)).split(b"\n")
+        for said in map(json.loads, lines):
+            for word in said.get("between", {}).keys() & found.keys():
+                found[word] += 1
+    stream.sendall(json.dumps(found).encode() + b"\n")
+    stream.close()
+
+
 def take_question(client, stream):
     text = stream.recv(struct.unpack("<I", stream.recv(4, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
     question = json.loads(text)
-    times, say = question.pop("times", 0), question.pop("say", None)
+    times, say, between = question.pop("times", 0), question.pop("say", None), question.pop("between", 0)
+    if between:
+        ask_between(client, stream, between)
+        return
     if times:
         ask_often(client, stream, question, times)
         return

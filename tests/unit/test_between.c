@@ -24,6 +24,7 @@ static unsigned found;
 
 static char last[256]; /* said to a worker */
 static unsigned over;  /* of what was said: that one is over */
+static unsigned errors;
 
 static void (*obtained)(void *arg, struct instance *i, bool resumed, const struct error *why);
 static void *obtained_arg;
@@ -48,6 +49,7 @@ static void say(void *arg, const char *line, int fd)
 	assert_int_equal(fd, -1);
 	(void)snprintf(last, sizeof(last), "%s", line);
 	over += !strchr(line, ',');
+	errors += strstr(line, "\"error\"") != NULL;
 }
 
 static void note(struct instance *target, const json_t *flow)
@@ -76,7 +78,7 @@ static int begin(void **state)
 	fleet = (struct fleet){.obtain = obtain, .obtain_cancel = obtain_cancel, .stopping = true};
 	refusal = NULL;
 	same_target = false;
-	found = obtaining = over = 0;
+	found = obtaining = over = errors = 0;
 	for (unsigned i = 0; i < CALLERS; i++) {
 		callers[i] = (struct instance){.fleet = &fleet, .key_id = key};
 		(void)snprintf(callers[i].sandbox.id, sizeof(callers[i].sandbox.id), "c%u", i);
@@ -107,8 +109,30 @@ static void ask(unsigned caller, unsigned id, bool open)
 /* As many as may be of each caller but the last. */
 static void fill(bool open)
 {
-	for (unsigned i = 0; i < BETWEEN_OF_KEY; i++)
+	for (unsigned i = 0; i < BETWEEN_OF_KEY; i++) {
+		fleet.between_asks.count = 0; /* as if they had time */
+		fleet.between_asks.all = (struct rate){0};
 		ask(i / BETWEEN_OF_CALLER, 1 + i, open);
+	}
+}
+
+/* All asks are denied, so they count as no connections. */
+static unsigned judged(unsigned callers_of_key)
+{
+	errors = 0;
+	refusal = "it does not";
+	for (unsigned i = 0; i < callers_of_key * BETWEEN_PER_SECOND; i++)
+		ask(i / BETWEEN_PER_SECOND, 1 + i, false);
+	return callers_of_key * BETWEEN_PER_SECOND - errors;
+}
+
+static void a_key_asks_so_often(void **state)
+{
+	unsigned n = judged(CALLERS);
+
+	/* what became free meanwhile comes on top */
+	assert_in_range(n, BETWEEN_KEY_PER_SECOND, BETWEEN_KEY_PER_SECOND * 3 / 2);
+	assert_non_null(strstr(last, "ECONNREFUSED"));
 }
 
 static void a_key_has_a_share(void **state)
@@ -164,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_key_has_a_share, begin, end),
 		cmocka_unit_test_setup_teardown(another_key_has_its_own, begin, end),
+		cmocka_unit_test_setup_teardown(a_key_asks_so_often, begin, end),
 		cmocka_unit_test_setup_teardown(open_ones_are_bounded_too, begin, end),
 		cmocka_unit_test_setup_teardown(it_is_judged_when_the_other_is_there, begin, end),
 	};
