@@ -13,7 +13,8 @@ void rights_hide(void);
 void rights_raise(void);
 
 /* Gives up, for good, every right that the daemon does not use: all capabilities except those of
- * the table in rights.c, and all that executing a program could add. Call it while the process has
+ * the table in rights.c, all that executing a program could add, and system calls that neither it
+ * nor what it starts makes (jail/deny.h). Call it while the process has
  * one thread, because each thread has rights of its own. */
 int rights_drop(struct error *e);
 

@@ -31,6 +31,7 @@ enum {
 struct refusal {
 	unsigned call;
 	int err;
+	bool jails; /* not refused to a program that makes jails */
 };
 
 static const struct refusal refusals[] = {
@@ -47,7 +48,7 @@ static const struct refusal refusals[] = {
 	/* keys */
 	{SYS_add_key, EPERM},
 	{SYS_request_key, EPERM},
-	{SYS_keyctl, EPERM},
+	{SYS_keyctl, EPERM, .jails = true},
 	/* other processes */
 	{SYS_ptrace, EPERM},
 	{SYS_process_vm_readv, EPERM},
@@ -58,7 +59,8 @@ static const struct refusal refusals[] = {
 	{SYS_migrate_pages, EPERM},
 	{SYS_move_pages, EPERM},
 	{SYS_setns, EPERM},
-	{SYS_clone3, ENOSYS}, /* its flags are in memory; the C library falls back to clone */
+	/* its flags are in memory; the C library falls back to clone */
+	{SYS_clone3, ENOSYS, .jails = true},
 	/* opening files by handle, which reaches every file of a file system */
 	{SYS_name_to_handle_at, EPERM},
 	{SYS_open_by_handle_at, EPERM},
@@ -110,9 +112,9 @@ static const struct refusal refusals[] = {
 };
 
 static const struct refusal mounts[] = {
-	{SYS_mount, EPERM},
-	{SYS_umount2, EPERM},
-	{SYS_pivot_root, EPERM},
+	{SYS_mount, EPERM, .jails = true},
+	{SYS_umount2, EPERM, .jails = true},
+	{SYS_pivot_root, EPERM, .jails = true},
 };
 
 struct program {
@@ -151,9 +153,11 @@ static void begin_call(struct program *p, unsigned call, unsigned argument, unsi
 	load(p, offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t));
 }
 
-static void refuse_all(struct program *p, const struct refusal *r, size_t n)
+static void refuse_all(struct program *p, const struct refusal *r, size_t n, bool makes_jails)
 {
 	for (size_t i = 0; i < n; i++) {
+		if (makes_jails && r[i].jails)
+			continue;
 		put(p, BPF_JMP | BPF_JEQ | BPF_K, r[i].call, 0, 1);
 		refuse(p, r[i].err);
 	}
@@ -191,13 +195,27 @@ static void refuse_terminals(struct program *p)
 	answer(p, SECCOMP_RET_ALLOW);
 }
 
-static void compose(struct program *p, const struct deny_options *o)
+/* What depends on arguments. A program that makes jails needs the namespaces. It also starts VMMs,
+ * whose every run would wait for the judgement of its ioctl. */
+static void judge_arguments(struct program *p, const struct deny_options *o)
 {
 	static const uint32_t elsewhere =
 		CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWCGROUP | 0x80 /* CLONE_NEWTIME */;
 	static const uint32_t mounting = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 	uint32_t flags = o->may_mount ? elsewhere : elsewhere | mounting;
 
+	if (!o->makes_jails) {
+		refuse_flags(p, SYS_clone, flags & ~0x80U); /* there, these bits are the signal's */
+		refuse_flags(p, SYS_unshare, flags);
+	}
+	allow_families(p, SYS_socket, o->network);
+	allow_families(p, SYS_socketpair, o->network);
+	if (!o->makes_jails)
+		refuse_terminals(p);
+}
+
+static void compose(struct program *p, const struct deny_options *o)
+{
 	load(p, offsetof(struct seccomp_data, arch));
 	put(p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
 	answer(p, SECCOMP_RET_KILL_PROCESS);
@@ -206,14 +224,10 @@ static void compose(struct program *p, const struct deny_options *o)
 	answer(p, SECCOMP_RET_KILL_PROCESS);
 	put(p, BPF_JMP | BPF_JGT | BPF_K, LAST_JUDGED, 0, 1);
 	refuse(p, ENOSYS);
-	refuse_all(p, refusals, ARRAY_SIZE(refusals));
+	refuse_all(p, refusals, ARRAY_SIZE(refusals), o->makes_jails);
 	if (!o->may_mount)
-		refuse_all(p, mounts, ARRAY_SIZE(mounts));
-	refuse_flags(p, SYS_clone, flags & ~0x80U); /* there, these bits are the signal's */
-	refuse_flags(p, SYS_unshare, flags);
-	allow_families(p, SYS_socket, o->network);
-	allow_families(p, SYS_socketpair, o->network);
-	refuse_terminals(p);
+		refuse_all(p, mounts, ARRAY_SIZE(mounts), o->makes_jails);
+	judge_arguments(p, o);
 	answer(p, SECCOMP_RET_ALLOW);
 }
 
