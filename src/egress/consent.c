@@ -102,6 +102,17 @@ static int put_headers(json_t *object, const struct exchange_question *q)
 	return list ? json_object_set_new(object, "headers", list) : 0;
 }
 
+static void put_hidden(json_t *object, const struct exchange_question *q)
+{
+	json_t *list = q->hidden_count ? json_array() : NULL;
+
+	for (unsigned i = 0; i < q->hidden_count; i++)
+		(void)json_array_append_new(
+			list, json_string(q->hidden_names[i])); /* or has less */
+	if (list)
+		(void)json_object_set_new(object, "hidden", list); /* or without */
+}
+
 static int put_request(json_t *object, const struct exchange_question *q)
 {
 	put(object, "method", q->method);
@@ -115,6 +126,12 @@ static int put_request(json_t *object, const struct exchange_question *q)
 			object, "bodyBytes", json_integer(q->body_bytes)); /* or without */
 	if (q->partial)
 		(void)json_object_set_new(object, "partial", json_true()); /* likewise */
+	if (q->unseen)
+		(void)json_object_set_new(object, "unseen", json_true()); /* likewise */
+	if (q->hidden)
+		(void)json_object_set_new(
+			object, "hiddenBytes", json_integer((json_int_t)q->hidden)); /* likewise */
+	put_hidden(object, q);
 	put(object, "actionDigest", q->action_digest);
 	return put_headers(object, q);
 }

@@ -17,11 +17,11 @@
  * exchange_wants() then returns false until the other side has sent or received something. A
  * request of HTTP/1.1 waits until the previous one is answered.
  *
- * A person may be asked about a request (EXCHANGE_ASK). The exchange then holds its head and the
- * first bytes of its body, or all of a short body. The person sees a preview of it. Until
- * exchange_decide() nothing more of the body is taken, and the server gets nothing. A held stream
- * of HTTP/2 does not stop the others. The server may close its connection meanwhile. Then an
- * allowed request waits for a new connection (exchange_needs_server()).
+ * A person may be asked about a request (EXCHANGE_ASK). The exchange then holds its head and its
+ * body, or the first bytes of one that is larger than CALL_BODY_MAX (rules/call.h). The person sees
+ * a preview of it. Until exchange_decide() nothing more is taken, and the server gets nothing. A
+ * held stream of HTTP/2 does not stop the others. The server may close its connection meanwhile.
+ * Then an allowed request waits for a new connection (exchange_needs_server()).
  *
  * A refused request gets an answer with a reason in plain text: 400, 405, 417, 421, 431, 501 or 505
  * if the request itself is not acceptable, 403 if it is denied, 502 for an unknown secret or a bad
@@ -166,7 +166,11 @@ struct exchange_question {
 	const char *preview; /* of its body, written by preview.h */
 	const char *coding;  /* coding of a body that is not shown, such as "gzip" */
 	int64_t body_bytes;  /* less than 0: unknown */
-	bool partial;	     /* the body is longer than the preview, or headers are cut */
+	bool partial;	     /* the body, path or headers are longer than what is shown */
+	bool unseen;	     /* partial, or more than a quarter of the body is hidden */
+	size_t hidden;	     /* bytes of the body that are hidden */
+	const char *const *hidden_names; /* of its members whose values are; the first ones */
+	unsigned hidden_count;
 	const struct held_header *headers; /* but usual ones (held_headers.h) */
 	unsigned header_count;
 	/* path_digest: of the whole path without query. action_digest: of headers that name an

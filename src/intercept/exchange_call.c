@@ -26,16 +26,16 @@ static int write_name(
 	struct exchange_call_text *t, const char *name, const struct intercept *i, const char **ret)
 {
 	struct buf b = BUF_INIT(WRITTEN_MAX);
-	int r = preview_write(name, strlen(name), false, i, &b);
-	size_t n = r ? 0 : cut((char *)buf_head(&b));
+	int r = preview_write(name, strlen(name), i, &b);
+	size_t n = r < 0 ? 0 : cut((char *)buf_head(&b));
 
 	*ret = NULL;
-	if (r == 0 && n < sizeof(t->text) - t->used) {
+	if (r >= 0 && n < sizeof(t->text) - t->used) {
 		*ret = memcpy(t->text + t->used, buf_head(&b), n + 1);
 		t->used += n + 1;
 	}
 	buf_done(&b);
-	return r;
+	return r < 0 ? r : 0;
 }
 
 static int write_names(struct exchange_call_text *t, const struct call_asked_names *from,

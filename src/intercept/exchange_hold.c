@@ -50,7 +50,9 @@ int exchange_hold_begin(struct exchange *x, struct exchange_request_state *q,
 		exchange_request_fail(q, 502, "denied", "out of memory");
 		return -EINVAL;
 	}
-	buf_init_secret(&h->seen, PREVIEW_MAX);
+	buf_init_secret(
+		&h->seen, x->kind == &exchange_http1 ? CALL_BODY_MAX + exchange_judge_room() : 0);
+	h->budget = x->budget;
 	h->id = ++x->hold_ids;
 	h->state = allowed ? EXCHANGE_HOLD_ALLOWED : EXCHANGE_HOLD_READS;
 	h->body_bytes = t->body_bytes;
@@ -84,12 +86,12 @@ void exchange_hold_refuse(struct exchange *x, struct exchange_request_state *q)
 
 /* ---- the body ---- */
 
-/* Returns the bytes for the preview. If the body was judged, more of it was read. */
-static size_t shown(const struct exchange_hold *h)
+/* Of a body that is too large to be read before, only the first bytes are. */
+static size_t left(const struct exchange_hold *h)
 {
-	size_t n = buf_len(&h->seen);
+	size_t max = h->body_bytes > CALL_BODY_MAX ? PREVIEW_MAX : CALL_BODY_MAX;
 
-	return n < PREVIEW_MAX ? n : PREVIEW_MAX;
+	return h->taken < max ? max - h->taken : 0;
 }
 
 size_t exchange_hold_room(const struct exchange_request_state *q)
@@ -98,7 +100,7 @@ size_t exchange_hold_room(const struct exchange_request_state *q)
 		return exchange_judge_room();
 	if (q->hold->state != EXCHANGE_HOLD_READS || exchange_budget_is_blind(q))
 		return 0;
-	return PREVIEW_MAX - shown(q->hold);
+	return left(q->hold) < exchange_judge_room() ? left(q->hold) : exchange_judge_room();
 }
 
 int exchange_hold_take(struct exchange_request_state *q, const void *data, size_t n)
@@ -107,7 +109,11 @@ int exchange_hold_take(struct exchange_request_state *q, const void *data, size_
 
 	if (q->hold->state == EXCHANGE_HOLD_JUDGES)
 		return exchange_judge_take(q, data, n);
-	return buf_add(&q->hold->seen, data, n < room ? n : room);
+	n = n < room ? n : room;
+	if (!exchange_judge_count(q, n))
+		return 0;
+	q->hold->taken += n;
+	return q->hold->seen.max ? buf_add(&q->hold->seen, data, n) : 0;
 }
 
 /* ---- the question ---- */
@@ -135,31 +141,50 @@ static bool digest(
 }
 
 static bool add_digests(const struct exchange_hold *h, const struct held_headers *headers,
-	struct exchange_question *question)
+	const struct buf *body, struct exchange_question *question)
 {
 	const char *const all[] = {h->method, h->path, h->coding, headers->digest, NULL},
 			  *const none[] = {NULL};
 
 	return digest(none, h->path, strcspn(h->path, "?"), question->path_digest) &&
-	       digest(all, buf_head(&h->seen), buf_len(&h->seen), question->digest);
+	       digest(all, buf_head(body), h->taken, question->digest);
 }
 
 /* Whether there is more than what was seen. */
-static bool goes_on(const struct exchange_hold *h, uint64_t up, bool complete)
+static bool goes_on(const struct exchange_hold *h, bool complete)
 {
-	if (h->call)
-		return up > PREVIEW_MAX;
-	return !complete &&
-	       (h->body_bytes < 0 || (uint64_t)h->body_bytes > (uint64_t)buf_len(&h->seen));
+	return !complete && (h->body_bytes < 0 || (uint64_t)h->body_bytes > h->taken);
 }
 
-/* "": there is none. */
-static int write_preview(const struct exchange_request_state *q, bool cut, struct buf *out)
+/* What a person is shown, and the strings of it. */
+struct shown {
+	struct buf path, preview; /* "": there is none */
+	struct preview about;
+	const char *names[PREVIEW_NAMES_MAX];
+	struct held_headers headers;
+	struct exchange_call_text call;
+};
+
+/* Returns 0 or -ENOMEM. */
+static int write_preview(const struct exchange_request_state *q, const struct buf *body, bool more,
+	struct shown *to, struct exchange_question *question)
 {
 	const struct exchange_hold *h = q->hold;
+	int r = preview_write(h->path, strlen(h->path), q->intercept, &to->path);
+	bool cut = r > 0;
 
-	return preview_write(
-		buf_head(&h->seen), h->coding[0] ? 0 : shown(h), cut, q->intercept, out);
+	r = r < 0 ? r
+		  : preview_write_body(buf_head(body), h->coding[0] ? 0 : h->taken, more,
+			    q->intercept, &to->preview, &to->about);
+	for (unsigned i = 0; i < to->about.name_count; i++)
+		to->names[i] = to->about.names[i];
+	question->partial = cut || more || to->about.cut;
+	question->hidden = to->about.hidden;
+	question->hidden_names = to->names;
+	question->hidden_count = to->about.name_count;
+	question->unseen = to->about.wrong || (h->coding[0] && h->taken) ||
+			   to->about.hidden > to->about.bytes / 4;
+	return r;
 }
 
 /* Nothing if the rule that asks reads no calls. */
@@ -189,37 +214,54 @@ static const char *text_of(const struct buf *b)
 	return *text ? text : NULL;
 }
 
+/* Returns 0 or -ENOMEM. */
+static int write_question(struct exchange *x, struct exchange_request_state *q, bool more,
+	struct shown *to, struct exchange_question *question)
+{
+	const struct buf *body = x->kind->held_body(x, q);
+	int r = write_preview(q, body, more, to, question);
+
+	r = r ? r : x->kind->held_headers(x, q, &to->headers);
+	if (r == 0 && !add_digests(q->hold, &to->headers, body, question))
+		r = -ENOMEM;
+	r = r ? r : write_call(q, &to->call, question);
+	if (r < 0)
+		return r;
+	add_headers(&to->headers, question);
+	question->unseen = question->unseen || question->partial;
+	question->path = text_of(&to->path);
+	question->preview = text_of(&to->preview);
+	return 0;
+}
+
+/* A body that means several things is not asked about. If only budgets may ask, it may go on. */
+static const char *wrong(const struct exchange_question *question, const struct shown *shown)
+{
+	return question->charge && !question->charge->asks ? NULL : shown->about.wrong;
+}
+
 /* Returns why it cannot be asked, or NULL. */
 static const char *ask(
-	struct exchange *x, struct exchange_request_state *q, bool cut, int64_t body_bytes)
+	struct exchange *x, struct exchange_request_state *q, bool more, int64_t body_bytes)
 {
 	struct exchange_hold *h = q->hold;
-	struct buf path = BUF_INIT(PATH_TEXT_MAX), preview = BUF_INIT(PREVIEW_TEXT_MAX);
 	struct exchange_question question = {.id = h->id,
 		.rule = q->rule,
 		.method = h->method,
 		.coding = h->coding[0] ? h->coding : NULL,
-		.body_bytes = body_bytes,
-		.partial = cut};
-	struct exchange_call_text call;
-	struct held_headers headers;
-	const char *why = "out of memory";
+		.body_bytes = body_bytes};
+	struct shown shown = {
+		.path = BUF_INIT(PATH_TEXT_MAX), .preview = BUF_INIT(PREVIEW_TEXT_MAX)};
+	const char *why = NULL;
 
 	exchange_budget_estimate(q);
 	question.charge = q->charge;
-	if (exchange_budget_is_blind(q)) {
-		why = x->callbacks.ask(x->callbacks.arg, &question);
-	} else if (preview_write(h->path, strlen(h->path), false, q->intercept, &path) == 0 &&
-		   write_preview(q, cut, &preview) == 0 &&
-		   x->kind->held_headers(x, q, &headers) == 0 &&
-		   add_digests(h, &headers, &question) && write_call(q, &call, &question) == 0) {
-		add_headers(&headers, &question);
-		question.path = text_of(&path);
-		question.preview = text_of(&preview);
-		why = x->callbacks.ask(x->callbacks.arg, &question);
-	}
-	buf_done(&path);
-	buf_done(&preview);
+	if (!exchange_budget_is_blind(q))
+		why = write_question(x, q, more, &shown, &question) < 0 ? "out of memory"
+									: wrong(&question, &shown);
+	why = why ? why : x->callbacks.ask(x->callbacks.arg, &question);
+	buf_done(&shown.path);
+	buf_done(&shown.preview);
 	return why;
 }
 
@@ -243,9 +285,11 @@ int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool
 		if (verdict != EXCHANGE_HELD || h->state == EXCHANGE_HOLD_JUDGES)
 			return verdict < 0 ? verdict : 0;
 	}
+	if (q->verdict)
+		return -EINVAL;
 	if (h->state != EXCHANGE_HOLD_READS || (!complete && exchange_hold_room(q)))
 		return 0;
-	why = ask(x, q, goes_on(h, q->up, complete),
+	why = ask(x, q, goes_on(h, complete),
 		complete && h->body_bytes < 0 ? (int64_t)q->up : h->body_bytes);
 	if (!why) {
 		h->state = EXCHANGE_HOLD_ASKED;

@@ -361,6 +361,11 @@ static struct exchange_request_state *next_held(
 	return !after && x->http1->q.hold ? &x->http1->q : NULL;
 }
 
+static const struct buf *held_body(struct exchange *x, struct exchange_request_state *q)
+{
+	return &q->hold->seen;
+}
+
 static int held_headers(
 	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret)
 {
@@ -793,6 +798,7 @@ const struct exchange_kind exchange_http1 = {
 	.end = end,
 	.server_failed = server_failed,
 	.next_held = next_held,
+	.held_body = held_body,
 	.held_headers = held_headers,
 	.let_go = let_go,
 	.renew = renew,

@@ -38,10 +38,10 @@ int http2_hold_ask(struct http2_stream *s)
 	return 0;
 }
 
-/* For a body that is judged as a whole the windows are opened as bytes arrive; exchange_judge.c
- * limits its size. The last bytes exceed it by less than a window, and if the request goes on, one
- * more window may follow. */
-static int take_judged(struct http2_stream *s, const uint8_t *data, size_t bytes)
+/* For a body that is read as a whole, the windows are opened as bytes arrive; exchange_judge.c and
+ * exchange_hold.c limit its size. The last bytes exceed it by less than a window, and if the
+ * request goes on, one more window may follow. */
+static int take_whole(struct http2_stream *s, const uint8_t *data, size_t bytes)
 {
 	struct http2_way *w = &s->from[EXCHANGE_GUEST];
 	int r;
@@ -58,15 +58,15 @@ static int take_judged(struct http2_stream *s, const uint8_t *data, size_t bytes
 	return http2_hold_ask(s);
 }
 
-/* Its window bounds what comes of a held body. */
+/* Its window bounds what comes of a held body that is read no further. */
 int http2_hold_take(struct http2_stream *s, const uint8_t *data, size_t bytes)
 {
 	struct http2 *h = s->x->http2;
 	struct http2_way *w = &s->from[EXCHANGE_GUEST];
 	int r;
 
-	if (s->q.hold->state == EXCHANGE_HOLD_JUDGES)
-		return take_judged(s, data, bytes);
+	if (exchange_hold_room(&s->q))
+		return take_whole(s, data, bytes);
 	r = buf_add(&w->body, data, bytes);
 	s->q.up += bytes;
 	r = r ? r : exchange_hold_take(&s->q, data, bytes);
@@ -116,6 +116,11 @@ static struct http2_stream *stream_of(
 	while (&s->q != q)
 		s = s->next;
 	return s;
+}
+
+const struct buf *http2_held_body(struct exchange *x, struct exchange_request_state *q)
+{
+	return &stream_of(x, q)->from[EXCHANGE_GUEST].body;
 }
 
 int http2_held_headers(

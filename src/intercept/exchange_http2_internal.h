@@ -108,6 +108,7 @@ int http2_hold_take(struct http2_stream *s, const uint8_t *data, size_t bytes);
 int http2_hold_ask(struct http2_stream *s);
 /* Functions of struct exchange_kind. */
 void http2_let_go(struct exchange *x, struct exchange_request_state *q, bool allowed);
+const struct buf *http2_held_body(struct exchange *x, struct exchange_request_state *q);
 int http2_held_headers(
 	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret);
 struct exchange_request_state *http2_next_held(

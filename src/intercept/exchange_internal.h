@@ -16,7 +16,7 @@ enum { EXCHANGE_REASON_MAX = 200, EXCHANGE_RULE_MAX = 64 };
 
 /* A request that waits for a person (exchange_hold.c).
  *
- *	READS	 waits for the first bytes of its body. To ASKED
+ *	READS	 waits for its body: all of it, or the first bytes of a large one. To ASKED
  *	ASKED	 a person was asked. To ALLOWED, or the request is refused
  *	ALLOWED	 goes to the server; if that has closed, as soon as there is a new connection
  *	JUDGES	 waits for all of its body, which decides (exchange_judge.c). To READS or ALLOWED,
@@ -31,7 +31,8 @@ enum exchange_hold_state {
 struct exchange_hold {
 	enum exchange_hold_state state;
 	uint64_t id;
-	struct buf seen; /* the first bytes of the body */
+	struct buf seen; /* the body as far as it is read; HTTP/2 keeps it in the stream */
+	size_t taken;	 /* bytes of it that are shown and digested */
 	int64_t body_bytes;
 	char coding[32];
 	char *method, *path; /* with the query; owned */
@@ -87,6 +88,8 @@ struct exchange_kind {
 	 * NULL at the end. */
 	struct exchange_request_state *(*next_held)(
 		struct exchange *x, const struct exchange_request_state *after);
+	/* The body of a held request, as far as it was received. */
+	const struct buf *(*held_body)(struct exchange *x, struct exchange_request_state *q);
 	/* Reads the headers of a held request (held_headers.h). Returns 0 or -ENOMEM. */
 	int (*held_headers)(
 		struct exchange *x, struct exchange_request_state *q, struct held_headers *ret);
@@ -199,8 +202,11 @@ int exchange_judge_begin(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
 size_t exchange_judge_room(void);
 
-/* Takes bytes of the body. `seen` keeps all of them for HTTP/1.1, and the first ones for HTTP/2.
- * Returns 0 or -ENOMEM. */
+/* Counts bytes that a held request keeps. False: they are too many of the worker's, and the
+ * request has failed. */
+bool exchange_judge_count(struct exchange_request_state *q, size_t bytes);
+
+/* Takes bytes of the body. `seen` keeps them for HTTP/1.1. Returns 0 or -ENOMEM. */
 int exchange_judge_take(struct exchange_request_state *q, const void *data, size_t n);
 
 /* Judges the request, once its body is complete or cannot be judged. Returns 0 if it may go,

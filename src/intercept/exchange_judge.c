@@ -41,9 +41,6 @@ int exchange_judge_begin(
 	if (!h->reader)
 		return -ENOMEM;
 	h->state = EXCHANGE_HOLD_JUDGES;
-	h->budget = x->budget;
-	if (x->kind == &exchange_http1)
-		buf_init_secret(&h->seen, CALL_BODY_MAX + JUDGE_PIECE);
 	return 0;
 }
 
@@ -52,18 +49,26 @@ size_t exchange_judge_room(void)
 	return JUDGE_PIECE;
 }
 
+bool exchange_judge_count(struct exchange_request_state *q, size_t bytes)
+{
+	if (!http2_budget_take(q->hold->budget, bytes)) {
+		exchange_request_fail(q, 403, "denied",
+			"too many requests whose bodies are judged are open: try again later");
+		return false;
+	}
+	q->budgeted += bytes;
+	return true;
+}
+
 int exchange_judge_take(struct exchange_request_state *q, const void *data, size_t n)
 {
 	struct exchange_hold *h = q->hold;
 	size_t room = h->seen.max - buf_len(&h->seen);
 	size_t cost = q->body & KEPT ? 2 * n : n;
 
-	if (!http2_budget_take(h->budget, cost)) {
-		exchange_request_fail(q, 403, "denied",
-			"too many requests whose bodies are judged are open: try again later");
+	if (!exchange_judge_count(q, cost))
 		return 0;
-	}
-	q->budgeted += cost;
+	h->taken += n;
 	h->wrong = !call_reader_feed(h->reader, data, n);
 	return buf_add(&h->seen, data, n < room ? n : room);
 }

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "intercept/preview.h"
+#include "intercept/secret_name.h"
 
 enum { WRITTEN_MAX = 2048 };
 
@@ -206,14 +207,14 @@ static int write_text(struct held_headers *h, const char *text, size_t max,
 	const struct intercept *i, const char **ret)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(WRITTEN_MAX);
-	int r = preview_write(text, strlen(text), false, i, &b);
+	int r = preview_write(text, strlen(text), i, &b);
 	const char *s = (const char *)buf_head(&b);
-	size_t n = r ? 0 : str_cut(s, strlen(s), max);
-	bool cut = r == 0 && s[n];
+	size_t n = r < 0 ? 0 : str_cut(s, strlen(s), max);
+	bool cut = r > 0 || (r == 0 && s[n]);
 
 	*ret = NULL;
 	if (r < 0 || h->used + n + sizeof("...") > sizeof(h->text))
-		return r;
+		return r < 0 ? r : 0;
 	*ret = memcpy(h->text + h->used, s, n);
 	memcpy(h->text + h->used + n, cut ? "..." : "", cut ? sizeof("...") : 1);
 	h->used += n + (cut ? sizeof("...") : 1);
@@ -226,7 +227,7 @@ static int write_value(struct held_headers *h, const struct http_header *from,
 {
 	_cleanup_free_ char *note = NULL;
 
-	if (!preview_is_secret_header(from->name))
+	if (!secret_name_is_header(from->name))
 		return write_text(h, from->value, HELD_HEADER_VALUE_MAX, i, ret);
 	note = str_printf("[%zu bytes hidden]", from->value_len);
 	return note ? write_text(h, note, HELD_HEADER_VALUE_MAX, NULL, ret) : -ENOMEM;

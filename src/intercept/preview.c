@@ -1,5 +1,3 @@
-#include "intercept/preview.h"
-
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,18 +5,19 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "intercept/preview_internal.h"
+#include "intercept/secret_name.h"
+#include "proto/shown_text.h"
 
 enum {
-	KEY_MIN = 24,	 /* a word of so many letters and digits counts as a key */
-	HEX_MIN = 32,	 /* of one of hexadecimal digits */
-	KNOWN_MIN = 12,	 /* of one that begins as keys do */
-	CUT_KEY_MIN = 8, /* of one that goes on behind the preview */
 	NOTE_MAX = 32,
+	BLANKS_MAX = 8, /* in a row, that are shown */
 };
 
 struct job {
 	const uint8_t *data;
 	size_t n;
+	struct preview *preview;
 	bool hidden[PREVIEW_MAX];
 };
 
@@ -49,21 +48,12 @@ static void hide_secrets(struct job *j, const struct intercept *i)
 			hide_text(j, i->secrets[n].value.hidden, i->secrets[n].value.bytes);
 }
 
-/* --- members --- */
-
-static bool is_letter(uint8_t c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(uint8_t c)
-{
-	return c >= '0' && c <= '9';
-}
+/* --- words --- */
 
 static bool is_word(uint8_t c)
 {
-	return is_letter(c) || is_digit(c) || c == '_' || c == '-';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-';
 }
 
 static bool is_blank(uint8_t c)
@@ -71,174 +61,201 @@ static bool is_blank(uint8_t c)
 	return c == ' ' || c == '\t';
 }
 
-static bool speaks_of_secrets(const uint8_t *word, size_t n)
+static size_t skip_blanks(const struct job *j, size_t at)
 {
-	static const char *const parts[] = {"auth", "passw", "passphrase", "pwd", "secret", "token",
-		"api_key", "apikey", "api-key", "access_key", "accesskey", "private_key",
-		"privatekey", "credential", "cookie", "signature", "cvc", "cvv"};
-
-	if (n >= 7 && strncasecmp((const char *)word + n - 7, "_tokens", 7) == 0)
-		return false; /* a number of them, in requests to models */
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		for (size_t at = 0, bytes = strlen(parts[i]); at + bytes <= n; at++)
-			if (strncasecmp((const char *)word + at, parts[i], bytes) == 0)
-				return true;
-	return false;
+	while (at < j->n && is_blank(j->data[at]))
+		at++;
+	return at;
 }
 
-/* Returns the end of the value that begins here. A quoted value may have escapes. */
-static size_t value_end(const struct job *j, size_t at, uint8_t quote, bool line)
+/* Never behind the next blank: what follows may be another's. */
+static size_t word_end(const struct job *j, size_t at, uint8_t quote)
 {
 	for (; at < j->n; at++) {
 		uint8_t c = j->data[at];
 
-		if (quote && c == '\\')
-			at++;
-		else if (quote ? c == quote : c == '\n' || c == '\r' || c == '&' || c == '}')
-			return at;
-		else if (!quote && !line && (is_blank(c) || c == ',' || c == ';'))
-			return at;
+		if (c == quote || c <= ' ' || c == '&')
+			break;
+		if (!quote && (c == ',' || c == ';' || c == '}' || c == '"'))
+			break;
 	}
-	return j->n;
+	return at;
 }
 
-/* Hides the value of the name that ends here, if there is one: "name": "value", name=value, and
- * name: value to the end of the line. */
-static void hide_value(struct job *j, size_t at)
+/* "Bearer x" is two words. */
+static bool is_scheme(const struct job *j, size_t at, size_t end)
 {
-	bool quoted = at < j->n && (j->data[at] == '"' || j->data[at] == '\''), line;
-	uint8_t quote = 0;
+	static const char *const schemes[] = {"basic", "bearer", "digest", "token"};
 
-	at += quoted;
-	while (at < j->n && is_blank(j->data[at]))
-		at++;
-	if (at >= j->n || (j->data[at] != ':' && j->data[at] != '='))
-		return;
-	line = j->data[at++] == ':' && !quoted;
-	while (at < j->n && is_blank(j->data[at]))
-		at++;
-	if (at < j->n && (j->data[at] == '"' || j->data[at] == '\''))
-		quote = j->data[at++];
-	hide(j, at, value_end(j, at, quote, line));
-}
-
-/* --- keys --- */
-
-static bool begins_as_key(const uint8_t *word, size_t n)
-{
-	static const char *const begins[] = {"sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghs_",
-		"github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "hf_", "npm_",
-		"mfly_", "e2b_"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
-		if (n >= strlen(begins[i]) && memcmp(word, begins[i], strlen(begins[i])) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
+		if (end - at == strlen(schemes[i]) &&
+			strncasecmp((const char *)j->data + at, schemes[i], end - at) == 0)
 			return true;
 	return false;
 }
 
-static bool is_hex(uint8_t c)
+/* Hides the value of the name that ends here, if there is one: "name": "value", name=value, and
+ * name: value. */
+static bool hide_value(struct job *j, size_t at)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+	bool quoted = at < j->n && (j->data[at] == '"' || j->data[at] == '\'');
+	uint8_t quote = 0;
+	size_t end;
+
+	at = skip_blanks(j, at + quoted);
+	if (at >= j->n || (j->data[at] != ':' && j->data[at] != '='))
+		return false;
+	at = skip_blanks(j, at + 1);
+	if (at < j->n && (j->data[at] == '"' || j->data[at] == '\''))
+		quote = j->data[at++];
+	end = word_end(j, at, quote);
+	if (is_scheme(j, at, end))
+		end = word_end(j, skip_blanks(j, end), quote);
+	hide(j, at, end);
+	return end > at;
 }
 
-static bool looks_like_key(const uint8_t *word, size_t n, bool cut)
-{
-	bool upper = false, lower = false, digit = false, hex = true;
-
-	for (size_t i = 0; i < n; i++) {
-		upper |= word[i] >= 'A' && word[i] <= 'Z';
-		lower |= word[i] >= 'a' && word[i] <= 'z';
-		digit |= is_digit(word[i]);
-		hex &= is_hex(word[i]);
-	}
-	if (begins_as_key(word, n))
-		return n >= (cut ? CUT_KEY_MIN : KNOWN_MIN);
-	if (cut && digit && (upper || lower))
-		return n >= CUT_KEY_MIN;
-	return digit && ((hex && n >= HEX_MIN) || (upper && lower && n >= KEY_MIN));
-}
-
-static void hide_words(struct job *j, bool cut)
+static void hide_words(struct job *j, unsigned how)
 {
 	for (size_t at = 0, end; at < j->n; at = end + 1) {
+		const char *word = (const char *)j->data + at;
+		bool cut;
+
 		for (end = at; end < j->n && is_word(j->data[end]);)
 			end++;
-		if (looks_like_key(j->data + at, end - at, cut && end == j->n))
+		cut = how & PREVIEW_CUT && end == j->n;
+		if (how & PREVIEW_STRICT ? secret_word_is_known(word, end - at, cut)
+					 : secret_word_is_likely(word, end - at, cut))
 			hide(j, at, end);
-		else if (speaks_of_secrets(j->data + at, end - at))
-			hide_value(j, end);
+		else if (!(how & PREVIEW_STRICT) && secret_name_is(word, end - at) &&
+			 hide_value(j, end))
+			preview_note_name(j->preview, word, end - at);
 	}
-}
-
-bool preview_is_secret_header(const char *name)
-{
-	return speaks_of_secrets((const uint8_t *)name, strlen(name));
 }
 
 /* --- text --- */
 
-/* Returns the number of bytes of the UTF-8 character here if it may be shown, else 0. */
-static size_t character(const uint8_t *p, size_t n)
+void preview_note_name(struct preview *p, const char *name, size_t n)
 {
-	size_t bytes = *p < 0x80		 ? 1
-		       : *p >= 0xc2 && *p < 0xe0 ? 2
-		       : *p >= 0xe0 && *p < 0xf0 ? 3
-		       : *p >= 0xf0 && *p < 0xf5 ? 4
-						 : 0;
+	struct buf b = BUF_INIT(PREVIEW_NAME_MAX + 1);
 
-	if (bytes == 1)
-		return (*p >= ' ' && *p != 0x7f) || *p == '\n' || *p == '\t';
-	if (bytes > n || (*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
-		(*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
-		return 0;
-	for (size_t i = 1; i < bytes; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return bytes;
+	(void)shown_text_add(&b, name, n, 0); /* or is cut */
+	if (buf_add(&b, "", 1) < 0)
+		buf_clear(&b);
+	for (unsigned i = 0; buf_len(&b) && i < p->name_count; i++)
+		if (strcmp(p->names[i], (const char *)buf_head(&b)) == 0)
+			buf_clear(&b);
+	if (buf_len(&b) && p->name_count < PREVIEW_NAMES_MAX)
+		memcpy(p->names[p->name_count++], buf_head(&b), buf_len(&b));
+	buf_done(&b);
 }
 
-/* Appends a whole piece, or nothing when the text is full. */
-static int put(struct buf *out, const void *piece, size_t n)
-{
-	return buf_len(out) + n < out->max ? buf_add(out, piece, n) : -EMSGSIZE;
-}
-
-static int put_hidden(struct buf *out, size_t n)
+int preview_put_hidden(struct buf *out, size_t n)
 {
 	char note[NOTE_MAX];
+	int bytes = snprintf(note, sizeof(note), "[%zu bytes hidden]", n); /* fits */
 
-	(void)snprintf(note, sizeof(note), "[%zu bytes hidden]", n); /* fits */
-	return put(out, note, strlen(note));
+	return buf_len(out) + (size_t)bytes < out->max ? buf_add(out, note, (size_t)bytes)
+						       : -EMSGSIZE;
 }
 
-static int put_text(const struct job *j, struct buf *out)
+static int put_text(const struct job *j, unsigned how, struct buf *out)
 {
 	int r = 0;
 
-	for (size_t at = 0, n; r == 0 && at < j->n; at += n) {
-		for (n = 0; at + n < j->n && j->hidden[at + n];)
+	for (size_t at = 0, n; at < j->n; at += n) {
+		bool hidden = j->hidden[at];
+
+		for (n = 0; at + n < j->n && j->hidden[at + n] == hidden;)
 			n++;
-		if (n) {
-			r = put_hidden(out, n);
-			continue;
-		}
-		n = character(j->data + at, j->n - at);
-		r = n ? put(out, j->data + at, n) : put(out, ".", 1);
-		n = n ? n : 1;
+		if (hidden)
+			j->preview->hidden += n;
+		if (r == 0)
+			r = hidden ? preview_put_hidden(out, n)
+				   : shown_text_add(out, j->data + at, n, how);
 	}
 	return r;
 }
 
-int preview_write(const void *data, size_t n, bool cut, const struct intercept *i, struct buf *out)
+int preview_put(struct buf *out, const void *data, size_t n, unsigned how,
+	const struct intercept *i, struct preview *p)
 {
-	struct job j = {.data = data, .n = n < PREVIEW_MAX ? n : PREVIEW_MAX};
-	int r;
+	struct job j = {.data = data, .n = n < PREVIEW_MAX ? n : PREVIEW_MAX, .preview = p};
 
 	if (i)
 		hide_secrets(&j, i);
-	hide_words(&j, cut || n > PREVIEW_MAX);
-	r = put_text(&j, out);
-	if (r == 0 || r == -EMSGSIZE)
-		r = buf_add(out, "", 1); /* put leaves a place for it */
+	hide_words(&j, how | (n > PREVIEW_MAX ? PREVIEW_CUT : 0));
+	return put_text(&j, how & (SHOWN_TEXT_LINES | SHOWN_TEXT_QUOTED), out);
+}
+
+/* --- whole previews --- */
+
+static int end(struct buf *out, int r)
+{
+	return r == 0 || r == -EMSGSIZE ? buf_add(out, "", 1) /* there is a place for it */ : r;
+}
+
+int preview_write(const void *data, size_t n, const struct intercept *i, struct buf *out)
+{
+	struct preview ignored = {.bytes = 0};
+	int cut = preview_put(out, data, n, 0, i, &ignored), r = end(out, cut);
+
+	return r ? r : cut == -EMSGSIZE || n > PREVIEW_MAX;
+}
+
+/* Copies at most PREVIEW_MAX bytes, and of blanks in a row only the first ones. Returns how many;
+ * *used is how many were read. */
+static size_t squeeze(const uint8_t *data, size_t n, uint8_t to[PREVIEW_MAX], size_t *used)
+{
+	size_t bytes = 0, row = 0, at = 0;
+
+	for (; at < n && bytes < PREVIEW_MAX; at++) {
+		bool blank = is_blank(data[at]) || data[at] == '\n' || data[at] == '\r';
+
+		row = blank ? row + 1 : 0;
+		if (row <= BLANKS_MAX)
+			to[bytes++] = data[at];
+	}
+	*used = at;
+	return bytes;
+}
+
+static int put_as_text(struct buf *out, const void *data, size_t n, bool more,
+	const struct intercept *i, struct preview *p)
+{
+	uint8_t text[PREVIEW_MAX];
+	size_t used, bytes = squeeze(data, n, text, &used);
+	bool cut = more || used < n;
+	int r;
+
+	p->bytes = bytes;
+	r = preview_put(out, text, bytes, SHOWN_TEXT_LINES | (cut ? PREVIEW_CUT : 0), i, p);
+	p->cut = cut || r == -EMSGSIZE;
 	return r;
+}
+
+static bool may_be_json(const uint8_t *data, size_t n)
+{
+	size_t at = 0;
+
+	while (at < n && (is_blank(data[at]) || data[at] == '\n' || data[at] == '\r'))
+		at++;
+	return at < n && (data[at] == '{' || data[at] == '[');
+}
+
+int preview_write_body(const void *data, size_t n, bool more, const struct intercept *i,
+	struct buf *out, struct preview *ret)
+{
+	size_t before = buf_len(out);
+	int r = -EINVAL;
+
+	*ret = (struct preview){.bytes = 0};
+	if (!more && may_be_json(data, n))
+		r = preview_put_json(out, data, n, i, ret);
+	if (r == -EINVAL) {
+		out->end -= buf_len(out) - before;
+		*ret = (struct preview){.bytes = 0};
+		r = put_as_text(out, data, n, more, i, ret);
+	}
+	return end(out, r);
 }

@@ -11,9 +11,10 @@
 #include "base/str.h"
 #include "proto/json_text.h"
 #include "proto/json_tree.h"
+#include "proto/shown_text.h"
 #include "proto/timestamp.h"
 
-enum type { TEXT, NUMBER, FLAG, CALL, HEADERS };
+enum type { TEXT, LINES, NUMBER, FLAG, CALL, HEADERS, NAMES };
 
 enum {
 	CALL_NAMES_MAX = 17,
@@ -47,10 +48,13 @@ static const struct member {
 	{"callDigest", TEXT, 64, TARGET},
 	{"headers", HEADERS, 0, SHOWN},
 	{"actionDigest", TEXT, 64, TARGET},
-	{"preview", TEXT, 2048, SHOWN},
+	{"preview", LINES, 2048, SHOWN},
 	{"bodyBytes", NUMBER, (uint64_t)1 << 53, SHOWN},
 	{"bodyCoding", TEXT, 32, SHOWN},
 	{"partial", FLAG, 1, SHOWN},
+	{"hiddenBytes", NUMBER, (uint64_t)1 << 53, SHOWN},
+	{"hidden", NAMES, 0, SHOWN},
+	{"unseen", FLAG, 1, SHOWN},
 	{"digest", TEXT, 64, 0},
 	{"program", TEXT, 31, SHOWN},
 };
@@ -66,6 +70,7 @@ static bool is_right(const json_t *v, const struct member *m)
 
 	switch (m->type) {
 	case TEXT:
+	case LINES:
 		return json_string_length(v) > 0;
 	case NUMBER:
 		return json_is_integer(v) && n >= 0 && (uint64_t)n <= m->max;
@@ -74,16 +79,24 @@ static bool is_right(const json_t *v, const struct member *m)
 	case CALL:
 		return json_is_object(v);
 	case HEADERS:
+	case NAMES:
 		return json_array_size(v) > 0;
 	}
 	return false;
 }
 
-static json_t *cut(json_t *v, size_t max)
+/* The worker has written most of it so already, but it may be older, or taken over. */
+static json_t *cut_text(json_t *v, size_t max, unsigned how)
 {
 	const char *s = json_string_value(v);
+	_cleanup_free_ char *text = s ? shown_text_make(s, json_string_length(v), max, how) : NULL;
 
-	return s ? json_stringn(s, str_cut(s, json_string_length(v), max)) : json_incref(v);
+	return text ? json_string(text) : s ? NULL : json_incref(v);
+}
+
+static json_t *cut(json_t *v, size_t max)
+{
+	return cut_text(v, max, 0);
 }
 
 /* What is no text is left out. */
@@ -138,7 +151,18 @@ static json_t *cut_headers(const json_t *headers)
 
 static json_t *shown(json_t *v, const struct member *m)
 {
-	return m->type == CALL ? cut_call(v) : m->type == HEADERS ? cut_headers(v) : cut(v, m->max);
+	switch (m->type) {
+	case CALL:
+		return cut_call(v);
+	case HEADERS:
+		return cut_headers(v);
+	case NAMES:
+		return cut_names(v);
+	case LINES:
+		return cut_text(v, m->max, SHOWN_TEXT_LINES);
+	default:
+		return cut(v, m->max);
+	}
 }
 
 static int take_member(json_t *v, const struct member *m, struct forms *f)
@@ -161,6 +185,14 @@ static int take_members(const json_t *said, struct forms *f)
 			r = take_member(v, &members[i], f);
 	}
 	return r;
+}
+
+/* Workers before this did not say it. */
+static int add_unseen(struct forms *f)
+{
+	if (!json_object_get(f->same, "partial") && !json_object_get(f->same, "bodyCoding"))
+		return 0;
+	return json_object_set_new(f->shown, "unseen", json_true()) < 0 ? -ENOMEM : 0;
 }
 
 /* A lasting decision depends on a path's digest, which may be missing. */
@@ -208,6 +240,7 @@ static int fill(
 	if (r == 0 && budget && json_object_set_new(f->shown, "budget", json_string(budget)) < 0)
 		r = -ENOMEM;
 
+	r = r ? r : add_unseen(f);
 	r = r ? r : take_path(f);
 	if (r < 0)
 		return r;

@@ -94,6 +94,30 @@ static void headers_are_cut(void **state)
 	approval_question_done(&q);
 }
 
+/* Text is shown as it is, whatever a worker says, and what is not all shown is told. */
+static void texts_are_written_anew(void **state)
+{
+	struct approval_question q =
+		make("{" ASKED ",'preview':'a\xe2\x80\xae\\nb\\u001b','program':'p\xd0\xb0y',"
+		     "'partial':true,'hiddenBytes':3,'hidden':['to\xe2\x80\x8bken']}");
+	json_t *shown = json_loads(q.text, 0, NULL);
+
+	assert_string_equal(
+		json_string_value(json_object_get(shown, "preview")), "a\\u{202e}\nb\\u{1b}");
+	assert_string_equal(json_string_value(json_object_get(shown, "program")), "p\\u{430}y");
+	assert_string_equal(json_string_value(json_array_get(json_object_get(shown, "hidden"), 0)),
+		"to\\u{200b}ken");
+	assert_true(json_is_true(json_object_get(shown, "unseen")));
+	json_decref(shown);
+	approval_question_done(&q);
+	q = make("{" ASKED ",'preview':'a'}");
+	assert_null(strstr(q.text, "unseen"));
+	approval_question_done(&q);
+	q = make("{" ASKED ",'bodyCoding':'gzip'}");
+	assert_non_null(strstr(q.text, "unseen"));
+	approval_question_done(&q);
+}
+
 /* What is shown is bounded, whatever a worker says. */
 static void calls_are_cut(void **state)
 {
@@ -149,6 +173,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_are_targets),
 		cmocka_unit_test(calls_are_cut),
+		cmocka_unit_test(texts_are_written_anew),
 		cmocka_unit_test(actions_are_targets),
 		cmocka_unit_test(headers_are_cut),
 		cmocka_unit_test(calls_as_text),

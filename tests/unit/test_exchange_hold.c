@@ -160,31 +160,37 @@ static void a_request_is_denied(void **state)
 }
 
 /* Of a body just what a person sees is taken; chunks do not matter. */
+/* A body is read whole before, up to 4 MiB. Of a larger one only the first bytes are, if its length
+ * is known, else 4 MiB. */
 static void a_large_body_waits(void **state)
 {
-	static char body[3 * PREVIEW_MAX], text[4 * PREVIEW_MAX];
-	struct people p;
+	static const size_t sizes[] = {3 * PREVIEW_MAX, CALL_BODY_MAX - 1, CALL_BODY_MAX + 70000};
+	static char text[CALL_BODY_MAX + 100000];
 
-	memset(body, 'x', sizeof(body));
-	for (unsigned chunked = 0; chunked < 2; chunked++) {
-		int head = snprintf(text, sizeof(text), HEAD "%s%zu\r\n\r\n%s%.*s%s",
-			chunked ? "Transfer-Encoding: chunked\r\nX: " : "Content-Length: ",
-			sizeof(body), chunked ? "1800\r\n" : "", (int)sizeof(body), body,
-			chunked ? "\r\n0\r\n\r\n" : "");
-		size_t took;
+	for (unsigned n = 0; n < 2 * ARRAY_SIZE(sizes); n++) {
+		size_t size = sizes[n / 2], all, took, read = size;
+		bool chunked = n % 2, large = size > CALL_BODY_MAX;
+		struct people p;
+		int head = snprintf(text, sizeof(text), HEAD "%s%zu\r\n\r\n",
+			chunked ? "Transfer-Encoding: chunked\r\nX: " : "Content-Length: ", size);
 
+		head += chunked ? sprintf(text + head, "%zx\r\n", size) : 0;
+		memset(text + head, 'x', size);
+		all = (size_t)head + size;
+		all += chunked ? (size_t)sprintf(text + all, "\r\n0\r\n\r\n") : 0;
+		read = !large ? all - (size_t)head : chunked ? CALL_BODY_MAX : PREVIEW_MAX;
 		open_people(&p, EXCHANGE_HTTP1);
-		took = feed(&p, EXCHANGE_GUEST, text);
-		assert_true(took < (size_t)head - sizeof(body) + PREVIEW_MAX + 16);
+		took = fixture_feed(&p.f, EXCHANGE_GUEST, text, all, SIZE_MAX);
+		assert_int_equal(took, (size_t)head + read);
 		assert_true(p.asked == 1 && p.partial);
-		assert_int_equal(p.body_bytes, chunked ? -1 : (int)sizeof(body));
+		assert_int_equal(p.body_bytes, chunked && large ? -1 : (int)size);
 		assert_int_equal(strlen(p.preview), PREVIEW_MAX - 1);
 		assert_false(exchange_wants(p.f.x, EXCHANGE_GUEST));
 		exchange_decide(p.f.x, p.id, true, "");
-		took += feed(&p, EXCHANGE_GUEST, text + took);
-		assert_int_equal(took, (size_t)head);
+		took += fixture_feed(&p.f, EXCHANGE_GUEST, text + took, all - took, SIZE_MAX);
+		assert_int_equal(took, all);
 		(void)feed(&p, EXCHANGE_SERVER, OK);
-		assert_string_equal(fixture_log(&p.f), "POST /buy 200 allowed 6144 2\n");
+		expect(fixture_log(&p.f), "POST /buy 200 allowed");
 		fixture_close(&p.f);
 	}
 }
@@ -452,22 +458,22 @@ static void a_body_keeps_its_order(void **state)
 	fixture_close(&p.f);
 }
 
-/* More of it is there than is shown: a person is asked at once. */
+/* The rest of it is read, and then a person is asked. */
 static void a_body_that_cannot_be_judged_is_asked(void **state)
 {
 	struct people p;
-	size_t took;
 
 	open_people(&p, EXCHANGE_HTTP1);
 	p.f.read = p.f.asked = chat;
 	(void)feed(&p, EXCHANGE_GUEST, CHAT_HEAD OPENS);
 	feed_spaces(&p, 2 * PREVIEW_MAX);
 	assert_true(p.asked == 0 && exchange_is_held(p.f.x) && !exchange_is_asked(p.f.x));
-	took = feed(&p, EXCHANGE_GUEST, BREAKS FOLLOWS);
-	assert_true(p.asked == 1 && p.partial && exchange_is_asked(p.f.x));
+	(void)feed(&p, EXCHANGE_GUEST, BREAKS);
+	assert_true(p.asked == 0 && exchange_is_held(p.f.x));
+	(void)feed(&p, EXCHANGE_GUEST, FOLLOWS);
+	assert_true(p.asked == 1 && !p.partial && exchange_is_asked(p.f.x));
 	assert_false(exchange_wants(p.f.x, EXCHANGE_GUEST));
 	exchange_decide(p.f.x, p.id, true, "");
-	(void)feed(&p, EXCHANGE_GUEST, &(BREAKS FOLLOWS)[took]);
 	(void)feed(&p, EXCHANGE_SERVER, OK);
 	assert_string_equal(fixture_log(&p.f), "POST /v1/chat/completions 200 allowed 4103 2\n");
 	fixture_close(&p.f);
@@ -504,7 +510,7 @@ static void a_call_is_told(void **state)
 	ask_about_model(&p, "{\"type\":\"web_search\"},"
 			    "{\"type\":\"function\",\"function\":{\"name\":\"pay\\u0007\"}},"
 			    "{\"type\":\"function\",\"function\":{\"name\":\"" HELD_SECRET "\"}}");
-	assert_string_equal(p.call, "openai gpt-5 s:web_search t:pay. t:[19 bytes hidden]");
+	assert_string_equal(p.call, "openai gpt-5 s:web_search t:pay\\u{7} t:[19 bytes hidden]");
 	assert_int_equal(strlen(p.call_digest), 64);
 	fixture_close(&p.f);
 	memset(pad, 'x', sizeof(pad) - 1);
@@ -682,6 +688,63 @@ static void a_stream_gets_another_server(void **state)
 	close_scene(&s);
 }
 
+/* Bytes far behind the preview make another question, in both versions. */
+static void all_of_a_body_is_digested(void **state)
+{
+	static char body[100001];
+	char seen[4][EXCHANGE_DIGEST_BYTES];
+
+	memset(body, 'x', sizeof(body) - 1);
+	for (unsigned i = 0; i < 2; i++) {
+		_cleanup_free_ char *text = NULL;
+		struct people p;
+		struct scene s;
+
+		body[99000] = (char)('a' + i);
+		text = str_printf(HEAD "Content-Length: %zu\r\n\r\n%s", sizeof(body) - 1, body);
+		open_people(&p, EXCHANGE_HTTP1);
+		(void)feed(&p, EXCHANGE_GUEST, text);
+		open_scene(&s);
+		(void)peer_request(&s.guest, BUY2, body, 0, NULL);
+		run(&s);
+		assert_true(p.asked == 1 && s.p.asked == 1 && p.partial && s.p.partial);
+		copy(seen[i], sizeof(seen[i]), p.digest);
+		copy(seen[2 + i], sizeof(seen[i]), s.p.digest);
+		exchange_decide(s.p.f.x, s.p.id, true, "");
+		run(&s);
+		assert_int_equal(s.server.bytes, sizeof(body) - 1);
+		expect(peer_log(&s.guest), "1 :status=200\n");
+		fixture_close(&p.f);
+		close_scene(&s);
+	}
+	assert_string_not_equal(seen[0], seen[1]);
+	assert_string_equal(seen[0], seen[2]);
+	assert_string_equal(seen[1], seen[3]);
+}
+
+/* Nobody is asked about what each server reads in its own way. */
+static void a_member_that_stands_twice_is_denied(void **state)
+{
+	static const char body[] = "{\"pay_to\":\"a\",\"payTo\":\"b\"}";
+	_cleanup_free_ char *text =
+		str_printf(HEAD "Content-Length: %zu\r\n\r\n%s", sizeof(body) - 1, body);
+	struct people p;
+	struct scene s;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	(void)feed(&p, EXCHANGE_GUEST, text);
+	assert_int_equal(p.asked, 0);
+	expect(fixture_sent(&p.f, EXCHANGE_GUEST), "a member of its body stands twice");
+	assert_string_equal(fixture_log(&p.f), "POST /buy 403 denied 26 0\n");
+	fixture_close(&p.f);
+	open_scene(&s);
+	(void)peer_request(&s.guest, BUY2, body, 0, NULL);
+	run(&s);
+	assert_int_equal(s.p.asked, 0);
+	expect(peer_log(&s.guest), "1 :status=403\n");
+	close_scene(&s);
+}
+
 /* Both versions of HTTP give one digest. */
 static void a_stream_has_the_same_digest(void **state)
 {
@@ -763,68 +826,6 @@ static void a_large_form_of_a_stream(void **state)
 	}
 }
 
-/* --- what is shown --- */
-
-static const struct shown {
-	const char *text, *shown;
-	bool cut;
-} shown[] = {
-	{"", "", false},
-	{"{\"a\": \"b\"}", "{\"a\": \"b\"}", false},
-	{"{\"Password\" : \"a\\\"b\", \"c\": 1}", "{\"Password\" : \"[4 bytes hidden]\", \"c\": 1}",
-		false},
-	{"{\"accessToken\":\"x\"", "{\"accessToken\":\"[1 bytes hidden]\"", false},
-	{"Authorization: Basic eDp5\nnext", "Authorization: [10 bytes hidden]\nnext", false},
-	{"token=abc&x=1", "token=[3 bytes hidden]&x=1", false},
-	{"{\"cvc\": 123, \"amount\": 9}", "{\"cvc\": [3 bytes hidden], \"amount\": 9}", false},
-	{"{\"max_tokens\": 100}", "{\"max_tokens\": 100}", false},
-	{"secret", "secret", false},
-	{"password", "password", true},
-	{"password=", "password=", false},
-	{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-		false},
-	{"0123456789abcdef0123456789abcdef", "[32 bytes hidden]", false},
-	{"x Abcdefgh0123456789Abcdefgh y", "x [26 bytes hidden] y", false},
-	{"sk-abcdefghi", "[12 bytes hidden]", false},
-	{"sk-abcde", "sk-abcde", false},
-	{"sk-abcde", "[8 bytes hidden]", true},
-	{"a sk-mfly-0123456789 b", "a [18 bytes hidden] b", false},
-	{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", false},
-	{"\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\xff\x01\r\n", "............\n", false},
-};
-
-static void previews_hide_secrets(void **state)
-{
-	struct intercept *i = fixture_intercept(fixture_rules);
-
-	for (unsigned n = 0; n < ARRAY_SIZE(shown); n++) {
-		struct buf b = BUF_INIT(4096);
-
-		assert_int_equal(
-			preview_write(shown[n].text, strlen(shown[n].text), shown[n].cut, i, &b),
-			0);
-		assert_string_equal((const char *)buf_head(&b), shown[n].shown);
-		buf_done(&b);
-	}
-	intercept_unref(i);
-}
-
-static void previews_are_bounded(void **state)
-{
-	static uint8_t any[2 * PREVIEW_MAX];
-
-	for (unsigned seed = 0; seed < 2000; seed++) {
-		struct buf b = BUF_INIT(100 + seed);
-		uint32_t r = seed;
-
-		for (unsigned i = 0; i < sizeof(any); i++)
-			any[i] = "ab=:\"'token\\&\n0\xc3\xa4"[(r = r * 1664525 + 1013904223) >> 28];
-		assert_int_equal(preview_write(any, seed * 2, false, NULL, &b), 0);
-		assert_true(memchr(buf_head(&b), 0, buf_len(&b)) == buf_head(&b) + buf_len(&b) - 1);
-		buf_done(&b);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -850,10 +851,10 @@ int main(void)
 		cmocka_unit_test(a_large_form_of_a_stream),
 		cmocka_unit_test(a_stream_waits_alone),
 		cmocka_unit_test(a_stream_gets_another_server),
+		cmocka_unit_test(all_of_a_body_is_digested),
+		cmocka_unit_test(a_member_that_stands_twice_is_denied),
 		cmocka_unit_test(a_stream_has_the_same_digest),
 		cmocka_unit_test(a_stream_that_is_reset_asks_no_more),
-		cmocka_unit_test(previews_hide_secrets),
-		cmocka_unit_test(previews_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
