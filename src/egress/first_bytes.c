@@ -9,6 +9,7 @@
 #include "rules/rules.h"
 
 enum {
+	HTTP_PORT = 80,
 	RECORD_HEAD = 5,
 	CHANGE_CIPHER_SPEC = 20,
 	ALERT = 21,
@@ -83,14 +84,33 @@ enum first_step first_read(struct first_bytes *f, int fd, const char *name)
 	return judge(f, &f->hello, name);
 }
 
-bool first_is_http(const struct first_bytes *f)
+static bool begins_with_method(const uint8_t *p, size_t n)
 {
-	const uint8_t *p = buf_head(&f->held);
-	size_t n = buf_len(&f->held), i = 0;
+	size_t i = 0;
 
 	while (i < n && p[i] >= 'A' && p[i] <= 'Z')
 		i++;
 	return i && i <= RULES_METHOD_MAX && (i == n || p[i] == ' ');
+}
+
+bool first_is_http(const struct first_bytes *f)
+{
+	return begins_with_method(buf_head(&f->held), buf_len(&f->held));
+}
+
+bool first_may_name_host(const struct first_bytes *f, uint16_t port)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n";
+	const uint8_t *p = buf_head(&f->held);
+	size_t n = buf_len(&f->held), blank = 0;
+
+	if (n == 0 || port == HTTP_PORT)
+		return n > 0;
+	if (n >= sizeof(preface) - 1 && memcmp(p, preface, sizeof(preface) - 1) == 0)
+		return false;
+	while (blank < n && (p[blank] == '\r' || p[blank] == '\n'))
+		blank++;
+	return blank == n || begins_with_method(p + blank, n - blank);
 }
 
 /* --- what follows a hello --- */

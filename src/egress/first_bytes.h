@@ -51,6 +51,11 @@ enum first_step first_next(struct first_bytes *f, int fd, const char *name, stru
  * word in capitals. Only the parser knows for sure. */
 bool first_is_http(const struct first_bytes *f);
 
+/* Likewise: whether a server may read a host for virtual hosting in the bytes. On port 80 it may in
+ * any bytes. On others it may if they begin as HTTP/1.1 does, perhaps behind empty lines. HTTP/2
+ * without TLS is refused on port 80, and not looked into on others. */
+bool first_may_name_host(const struct first_bytes *f, uint16_t port);
+
 /* Sends an alert to a TLS client whose connection ends. Does not wait. */
 void first_send_alert(int fd, enum first_alert alert);
 

@@ -384,13 +384,25 @@ static void let_through(struct flow *f, uint32_t events)
 	on_bytes(f, true, events);
 }
 
+/* Whether its bytes, which are not TLS, are read as requests. A server that speaks first speaks no
+ * HTTP. */
+static bool reads_plain(struct flow *f)
+{
+	const struct target *t = &f->target;
+
+	if (t->via.name[0] || f->down.bytes || buf_len(&f->down.held))
+		return false;
+	f->reads_host = !t->inspect && first_may_name_host(&f->first, t->port) &&
+			target_is_by_name(f->flows->context, t, f->dialled);
+	return f->reads_host || (t->inspect && first_is_http(&f->first));
+}
+
 /* Bytes that are not TLS. */
 static void on_plain(struct flow *f, uint32_t events)
 {
 	const char *why;
 
-	if (!f->target.inspect || f->target.via.name[0] || f->down.bytes ||
-		buf_len(&f->down.held) || !first_is_http(&f->first)) {
+	if (!reads_plain(f)) {
 		let_through(f, events);
 		return;
 	}
@@ -898,7 +910,7 @@ static bool is_connected(const struct flow *f)
 /* A flow whose first bytes have not come, or are no HTTP, is not intercepted. */
 static bool is_plain_inspected(const struct flow *f)
 {
-	return f->state == INTERCEPTED && f->target.inspect;
+	return f->state == INTERCEPTED && (f->target.inspect || f->reads_host);
 }
 
 static bool is_allowed(struct flow *f)

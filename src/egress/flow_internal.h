@@ -72,7 +72,8 @@ struct flow {
 	/* Of the verdict about its last request; until the next one, or another policy. */
 	const struct rules_rule *budgets[POLICY_LAYERS_MAX];
 	unsigned budget_count;
-	bool tls; /* its first bytes were TLS for its name */
+	bool tls;	 /* its first bytes were TLS for its name */
+	bool reads_host; /* its requests, which no rule judges, must be for its name */
 	uint32_t dialled;
 	struct pump up, down;
 	uint64_t begin_ms, told_up, told_down;

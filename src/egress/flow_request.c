@@ -40,11 +40,19 @@ static void record_model(const struct flow *f, const struct exchange_model *m, s
 	}
 }
 
+/* Whether only the host of its requests matters. */
+static bool is_unjudged(const struct flow *f)
+{
+	return f->reads_host && !f->target.inspect;
+}
+
 void flow_record_request(void *arg, const struct exchange_record *q)
 {
 	const struct flow *f = arg;
 	struct record r = flow_record_of(f, q->verdict);
 
+	if (is_unjudged(f) && strcmp(q->verdict, "denied") != 0)
+		return; /* the flow has a record */
 	r.reason = q->reason;
 	r.noted = q->noted;
 	if (q->rule)
@@ -71,7 +79,9 @@ struct exchange_verdict flow_judge_request(void *arg, const struct exchange_requ
 {
 	struct flow *f = arg;
 	struct policy_verdict v =
-		target_judge_request(f->flows->context, &f->target, f->dialled, f->tls, q);
+		is_unjudged(f) ? (struct policy_verdict){.allow = true, .rule = f->target.rule}
+			       : target_judge_request(
+					 f->flows->context, &f->target, f->dialled, f->tls, q);
 	struct exchange_verdict said = {.action = v.body     ? EXCHANGE_READ
 						  : v.ask    ? EXCHANGE_ASK
 						  : !v.allow ? EXCHANGE_DENY

@@ -333,6 +333,12 @@ bool target_holds(struct context *c, struct target *t, uint32_t dialled)
 	return h ? h->address == dialled : target_place_open(c, dialled, &why);
 }
 
+bool target_is_by_name(const struct context *c, const struct target *t, uint32_t dialled)
+{
+	return t->name[0] && !t->to[0] &&
+	       !policy_judge_first(c->policy, POLICY_LAYERS_MAX, NULL, dialled, t->port).allow;
+}
+
 bool target_is_opaque(struct context *c, struct target *t, uint32_t dialled)
 {
 	struct policy_verdict v;

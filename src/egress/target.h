@@ -69,6 +69,10 @@ bool target_is_proxied(const struct context *c, const struct target *t);
 /* Whether a flow to the address is still allowed after it was dialled. Sets `inspect`. */
 bool target_holds(struct context *c, struct target *t, uint32_t dialled);
 
+/* Whether only its name lets the flow through: by the address alone it would not be allowed. Then
+ * the server must not take it for another name that it serves at this address. */
+bool target_is_by_name(const struct context *c, const struct target *t, uint32_t dialled);
+
 /* Judges a flow that turned out to be opaque. Returns whether it may go on; otherwise t says why
  * not. */
 bool target_is_opaque(struct context *c, struct target *t, uint32_t dialled);

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "cli/json.h"
 #include "cli/sandbox/policy_decision.h"
+#include "policy/cdn.h"
 #include "policy/network_document.h"
 #include "proto/json_tree.h"
 #include "rules/between_name.h"
@@ -398,6 +399,38 @@ static int answer(const struct rules *rules, struct question *q, json_t *documen
 	return 0;
 }
 
+/* --- warnings --- */
+
+static void warn_of_host(const struct rules_rule *rule, const char *host)
+{
+	const char *network = host ? cdn_of(host) : NULL;
+
+	if (network)
+		(void)fprintf(stderr,
+			"warning: rule %s allows %s, which is at %s with many other customers: in "
+			"TLS that no rule reads, a program can ask for theirs. Give the rule "
+			"\"paths\", so that its requests are read\n",
+			rules_id(rule), host, network);
+}
+
+/* Of rules that allow connections whose requests nobody reads. */
+static void warn_of_fronting(const struct rules *rules, const json_t *document)
+{
+	const json_t *list = json_object_get(document, "rules");
+
+	for (unsigned i = 0; i < rules->count; i++) {
+		const struct rules_rule *rule = &rules->rules[i];
+		const json_t *host = json_object_get(json_array_get(list, i), "host");
+
+		if (rule->action != RULES_ALLOW || rule->requests || rule->forward)
+			continue;
+		if (json_is_string(host))
+			warn_of_host(rule, json_string_value(host));
+		for (size_t n = 0; n < json_array_size(host); n++)
+			warn_of_host(rule, json_string_value(json_array_get(host, n)));
+	}
+}
+
 int policy_check(const char *file, const char *as, const char *body, bool json, struct error *e)
 {
 	struct question q = {.text = NULL};
@@ -408,6 +441,8 @@ int policy_check(const char *file, const char *as, const char *body, bool json, 
 
 	if (r == 0)
 		r = rules_make(&top, document, RULES_MAX, &rules);
+	if (r == 0)
+		warn_of_fronting(&rules, document);
 	if (r == 0 && as)
 		r = parse(as, &q, e);
 	if (r == 0 && body)
