@@ -548,6 +548,8 @@ static bool open_step(struct middle *m)
 		begin_close(m, false);
 		return true;
 	case EXCHANGE_DONE:
+		if (exchange_reason(m->exchange)[0])
+			note(m, "reset", "", exchange_reason(m->exchange));
 		begin_close(m, true);
 		return true;
 	}

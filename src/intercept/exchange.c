@@ -64,6 +64,14 @@ void exchange_finish(struct exchange *x, enum exchange_state state, const char *
 	(void)snprintf(x->reason, sizeof(x->reason), "%s", reason ? reason : ""); /* may be cut */
 }
 
+const char *exchange_said_much(const struct exchange *x)
+{
+	if (x->said < EXCHANGE_SAID_MAX)
+		return NULL;
+	return x->said < EXCHANGE_SAID_CUT ? "answers of the server had 16 secrets in them"
+					   : "answers of the server had 64 secrets in them";
+}
+
 size_t exchange_receive(struct exchange *x, enum exchange_side from, const void *data, size_t n)
 {
 	size_t taken = x->state == EXCHANGE_GOING ? x->kind->receive(x, from, data, n) : n;

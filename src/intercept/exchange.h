@@ -29,7 +29,9 @@
  *
  * Limits: a head has at most 64 KiB and 256 fields, or 128 KiB after secrets were put in. At most
  * EXCHANGE_HELD_MAX bytes wait in each direction. HTTP/2 has at most 100 streams, and their heads
- * and frames take at most HTTP2_MEMORY_MAX bytes. Exceeding a limit ends the exchange. There is no
+ * and frames take at most HTTP2_MEMORY_MAX bytes. Exceeding a limit ends the exchange. After
+ * EXCHANGE_SAID_MAX secrets in answers it ends with the answers that have begun, or at
+ * EXCHANGE_SAID_CUT at once, and exchange_reason() says so. There is no
  * clock: the owner limits silence. Nothing here blocks or makes system calls. */
 #ifndef INTERCEPT_EXCHANGE_H
 #define INTERCEPT_EXCHANGE_H
@@ -47,6 +49,8 @@ enum {
 	EXCHANGE_FIELDS_MAX = 256,
 	EXCHANGE_HELD_MAX = 256 << 10,
 	EXCHANGE_STREAMS_MAX = 100,
+	EXCHANGE_SAID_MAX = 16,
+	EXCHANGE_SAID_CUT = 64,
 	EXCHANGE_PATH_MAX = 512, /* bytes of a path in records; the rest is cut */
 	EXCHANGE_TOOLS_MAX = 16, /* calls in the record of a request */
 	EXCHANGE_NAMES_MAX = 16, /* tools in the record of a request to a model */
@@ -291,7 +295,7 @@ bool exchange_is_quiet(const struct exchange *x);
 void exchange_end(struct exchange *x);
 
 enum exchange_state exchange_state(const struct exchange *x);
-const char *exchange_reason(const struct exchange *x); /* of FAILED */
+const char *exchange_reason(const struct exchange *x); /* of FAILED; of DONE it may be "" */
 
 /* The server is lost: it could not be reached, has a bad certificate, or reset the connection.
  * Present and later requests without an answer get 502 with this reason (copied, at most 200

@@ -57,12 +57,13 @@ static void must(struct exchange *x, int r)
 static void complete(struct exchange *x)
 {
 	struct http1 *h = x->http1;
-	bool close = h->close || !h->request_done || buf_len(&h->waiting);
+	const char *said = exchange_said_much(x);
+	bool close = h->close || !h->request_done || buf_len(&h->waiting) || said;
 
 	buf_done(&h->waiting);
 	exchange_request_end(x, &h->q);
 	if (close) {
-		exchange_finish(x, EXCHANGE_DONE, NULL);
+		exchange_finish(x, EXCHANGE_DONE, said);
 		return;
 	}
 	http_parser_continue(h->requests);
@@ -525,6 +526,8 @@ static void put_scrubbed(struct exchange *x, const uint8_t *data, size_t n)
 	exchange_model_take_answer(&x->http1->q, data, n);
 	end_piece(x, mark,
 		data ? exchange_answer_bytes(&x->http1->q, data, n, out) : scrub_end(s, out));
+	if (x->said >= EXCHANGE_SAID_CUT && x->state == EXCHANGE_GOING)
+		fail(x, exchange_said_much(x));
 }
 
 static void on_answer_body(struct exchange *x)

@@ -18,6 +18,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "intercept/exchange_http2_internal.h"
 #include "intercept/rewrite.h"
@@ -507,11 +508,27 @@ static int on_close(nghttp2_session *n, int32_t id, uint32_t code, void *arg)
 	return 0;
 }
 
+/* A program can make us reset its streams without a reset of its own: by frames that break the
+ * protocol of one stream. These have the limit that its own resets have. */
+static void note_reset(struct http2 *h)
+{
+	uint64_t now_s = clock_monotonic_ns() / NS_PER_S;
+	uint64_t more = (now_s - h->resets_s) * RESETS_PER_SECOND;
+
+	h->resets = h->resets > more ? h->resets - more : 0;
+	h->resets_s = now_s;
+	if (h->resets++ == RESETS_BURST)
+		h->flooded = true;
+}
+
 static int on_sent(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 {
 	const struct http2_side *side = arg;
 	struct http2_stream *s = find(n, frame->hd.stream_id);
 
+	if (side->side == EXCHANGE_GUEST && frame->hd.type == NGHTTP2_RST_STREAM &&
+		frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
+		note_reset(side->x->http2);
 	if (s && side->side == EXCHANGE_GUEST && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 		(frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS)) {
 		s->answer_sent = true;
@@ -590,12 +607,16 @@ static void settle(struct exchange *x)
 
 	if (h->no_memory || h->account.refused)
 		break_off(x, NGHTTP2_ERR_NOMEM);
+	else if (h->flooded)
+		exchange_finish(x, EXCHANGE_FAILED, "the program makes streams fail all the time");
+	else if (x->said >= EXCHANGE_SAID_CUT)
+		exchange_finish(x, EXCHANGE_FAILED, exchange_said_much(x));
 	else if (is_over(x, EXCHANGE_GUEST))
 		exchange_finish(x, h->count ? EXCHANGE_FAILED : EXCHANGE_DONE,
-			h->count ? "the program broke the protocol" : NULL);
+			h->count ? "the program broke the protocol" : exchange_said_much(x));
 	else if (h->closing && !h->count &&
 		 !nghttp2_session_want_write(h->sessions[EXCHANGE_GUEST]))
-		exchange_finish(x, EXCHANGE_DONE, NULL);
+		exchange_finish(x, EXCHANGE_DONE, exchange_said_much(x));
 }
 
 /* Writes all output that can be sent now. Sending a body to one side lets the other side send
@@ -604,6 +625,8 @@ static void pump(struct exchange *x)
 {
 	bool moved = true;
 
+	if (exchange_said_much(x))
+		go_away(x);
 	while (moved && x->state == EXCHANGE_GOING) {
 		moved = pump_side(x, EXCHANGE_GUEST);
 		if (!x->server_failed && pump_side(x, EXCHANGE_SERVER))

@@ -62,6 +62,9 @@ struct http2 {
 	bool served;  /* there was a stream */
 	bool closing; /* no new requests; the exchange is done after the last stream */
 	bool no_memory;
+	bool flooded;	   /* the guest made too many streams fail */
+	uint64_t resets;   /* that we sent, less those that may be forgotten since */
+	uint64_t resets_s; /* when they were counted */
 };
 
 static inline nghttp2_session *http2_session_of(

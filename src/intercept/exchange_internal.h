@@ -129,6 +129,9 @@ struct exchange {
 /* Ends the exchange; the first call counts. */
 void exchange_finish(struct exchange *x, enum exchange_state state, const char *reason);
 
+/* Why it ends if answers had too many secrets, or NULL: they had not. */
+const char *exchange_said_much(const struct exchange *x);
+
 /* Of the server: "api.example.com", or "api.example.com:8443" if it is not the scheme's own
  * port. */
 enum { EXCHANGE_AUTHORITY_MAX = 264 };

@@ -38,7 +38,6 @@
  * no help; a password that can be guessed stays one. The owner counts what is replaced. */
 #include "intercept/scrub.h"
 
-#include <emmintrin.h>
 #include <errno.h>
 #include <string.h>
 
@@ -49,8 +48,10 @@
 
 enum {
 	ANCHOR = INTERCEPT_SCRUB_MIN, /* bytes; of uint64_t */
-	FEW = 4,		      /* patterns that are compared one by one */
-	PLAIN = 0,		      /* form of a pattern; base64 has three others */
+	FEW = 8,		      /* patterns that are compared one by one */
+	HASH_BITS = 14,
+	HASHES_BYTES = (1 << HASH_BITS) / 8,
+	PLAIN = 0, /* form of a pattern; base64 has three others */
 };
 
 _Static_assert(ANCHOR == sizeof(uint64_t), "load()");
@@ -83,7 +84,7 @@ static uint64_t load(const void *p)
 
 static unsigned hash(const struct scrub *s, uint64_t anchor)
 {
-	return (unsigned)(anchor * s->hash_key >> (64 - SCRUB_HASH_BITS));
+	return (unsigned)(anchor * s->hash_key >> (64 - HASH_BITS));
 }
 
 static void add_hash(struct scrub *s, uint64_t anchor)
@@ -113,18 +114,22 @@ static bool is_there(const struct scrub *s, unsigned secret, unsigned form)
 	return false;
 }
 
-/* After all were added. */
-static void prepare(struct scrub *s)
+/* After all were added. Returns 0 or -ENOMEM. */
+static int prepare(struct scrub *s)
 {
 	qsort(s->patterns, s->count, sizeof(s->patterns[0]), by_length);
 	if (s->count <= FEW)
-		return;
-	memset(s->hashes, 0, sizeof(s->hashes));
+		return 0;
+	free(s->hashes);
+	s->hashes = calloc(1, HASHES_BYTES);
+	if (!s->hashes)
+		return -ENOMEM;
 	if (RAND_bytes((uint8_t *)&s->hash_key, sizeof(s->hash_key)) != 1)
 		s->hash_key = (uintptr_t)s->patterns * UINT64_C(0x9e3779b97f4a7c15);
 	s->hash_key |= 1;
 	for (unsigned i = 0; i < s->count; i++)
 		add_hash(s, s->patterns[i].anchor);
+	return 0;
 }
 
 static void add_pattern(struct scrub *s, const struct scrub_pattern *new, enum secret_kind kind)
@@ -186,8 +191,10 @@ int scrub_init(struct scrub *s, struct intercept *intercept, const char *host)
 	}
 	if (rule)
 		add_of_rule(s, rule);
-	prepare(s);
-	return 0;
+	if (prepare(s) == 0)
+		return 0;
+	scrub_done(s);
+	return -ENOMEM;
 }
 
 /* Whether one may be added. Returns 1, 0 if it is there or never found, or -E2BIG. */
@@ -209,8 +216,7 @@ int scrub_add(struct scrub *s, unsigned secret)
 		return r;
 	s->added[s->added_count++] = (struct secret){NULL}; /* it counts; its text is not owned */
 	add_secret(s, secret, NULL);
-	prepare(s);
-	return 0;
+	return prepare(s);
 }
 
 /* Encodes the secret behind `skip` zero bytes, as this gives its characters the same bits. */
@@ -257,8 +263,7 @@ int scrub_add_base64(struct scrub *s, unsigned secret, size_t place)
 		(struct secret){coded, base64_encoded_len(skip + value->bytes)};
 	t.text = coded + from;
 	add_pattern(s, &t, SECRET_TOKEN);
-	prepare(s);
-	return 0;
+	return prepare(s);
 }
 
 void scrub_done(struct scrub *s)
@@ -267,6 +272,7 @@ void scrub_done(struct scrub *s)
 		secret_wipe(&s->added[i]);
 	intercept_unref(s->intercept);
 	free(s->patterns);
+	free(s->hashes);
 	buf_done(&s->held);
 	*s = (struct scrub){0};
 }
@@ -285,7 +291,7 @@ size_t scrub_memory(const struct scrub *s)
 
 	for (unsigned i = 0; i < s->added_count; i++)
 		n += s->added[i].bytes;
-	return n + longest(s);
+	return n + longest(s) + (s->hashes ? HASHES_BYTES : 0);
 }
 
 /* ---- the search ---- */
@@ -300,43 +306,77 @@ static size_t compare_each(const struct scrub *s, const uint8_t *p, size_t from,
 	return stop;
 }
 
-/* Which of sixteen places have the anchor (SSE2, which every x86-64 has). All bytes of all places
- * are compared, however many are equal. */
-static __m128i compare_block(const __m128i bytes[ANCHOR], uint64_t anchor)
-{
-	__m128i equal = _mm_set1_epi8(-1);
+typedef uint8_t lanes __attribute__((vector_size(32)));
 
-	for (unsigned i = 0; i < ANCHOR; i++)
-		equal = _mm_and_si128(
-			equal, _mm_cmpeq_epi8(bytes[i], _mm_set1_epi8((char)(anchor >> 8 * i))));
-	return equal;
+static inline bool any(const lanes *v)
+{
+	uint64_t words[4];
+
+	memcpy(words, v, sizeof(words));
+	return words[0] | words[1] | words[2] | words[3];
 }
 
-static size_t compare_blocks(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
+/* The same, for as many places at a time as a vector has bytes. All bytes of all places are
+ * compared, however many are equal. */
+static inline __attribute__((always_inline)) size_t compare_vectors(
+	const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	for (; stop - from >= sizeof(__m128i); from += sizeof(__m128i)) {
-		__m128i bytes[ANCHOR], hits = _mm_setzero_si128();
-		unsigned mask;
+	lanes anchors[FEW][ANCHOR], at, equal, hits;
 
-		for (unsigned i = 0; i < ANCHOR; i++)
-			bytes[i] = _mm_loadu_si128((const __m128i *)(const void *)(p + from + i));
-		for (unsigned i = 0; i < s->count; i++)
-			hits = _mm_or_si128(hits, compare_block(bytes, s->patterns[i].anchor));
-		mask = (unsigned)_mm_movemask_epi8(hits);
-		if (mask)
-			return from + (unsigned)__builtin_ctz(mask);
+	for (unsigned i = 0; i < s->count; i++)
+		for (unsigned n = 0; n < ANCHOR; n++)
+			memset(&anchors[i][n], (int)(s->patterns[i].anchor >> 8 * n & 0xff),
+				sizeof(lanes));
+	for (; stop - from >= sizeof(lanes); from += sizeof(lanes)) {
+		hits = (lanes){0};
+		for (unsigned i = 0; i < s->count; i++) {
+			equal = ~(lanes){0};
+#pragma GCC unroll 8
+			for (unsigned n = 0; n < ANCHOR; n++) {
+				memcpy(&at, p + from + n, sizeof(at));
+				equal &= (lanes)(at == anchors[i][n]);
+			}
+			hits |= equal;
+		}
+		if (any(&hits))
+			break;
 	}
 	return compare_each(s, p, from, stop);
 }
 
+static __attribute__((target("avx2"))) size_t compare_avx2(
+	const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
+{
+	return compare_vectors(s, p, from, stop);
+}
+
+static size_t compare_sse2(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
+{
+	return compare_vectors(s, p, from, stop);
+}
+
+static size_t compare(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
+{
+	if (stop - from < sizeof(lanes))
+		return compare_each(s, p, from, stop);
+	return __builtin_cpu_supports("avx2") ? compare_avx2(s, p, from, stop)
+					      : compare_sse2(s, p, from, stop);
+}
+
+static inline bool has_hash(const struct scrub *s, const uint8_t *p)
+{
+	unsigned h = hash(s, load(p));
+
+	return s->hashes[h / 64] >> h % 64 & 1;
+}
+
 static size_t compare_hashes(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	for (; from < stop; from++) {
-		unsigned h = hash(s, load(p + from));
-
-		if (s->hashes[h / 64] >> h % 64 & 1)
-			break;
-	}
+	while (stop - from >= 4 && !(has_hash(s, p + from) | has_hash(s, p + from + 1) |
+					   has_hash(s, p + from + 2) | has_hash(s, p + from + 3)))
+		from += 4;
+	while (from < stop && !has_hash(s, p + from))
+		from++;
 	return from;
 }
 
@@ -346,8 +386,7 @@ static size_t next_anchor(const struct scrub *s, const uint8_t *p, size_t from, 
 {
 	if (from >= stop)
 		return stop;
-	return s->count <= FEW ? compare_blocks(s, p, from, stop)
-			       : compare_hashes(s, p, from, stop);
+	return s->hashes ? compare_hashes(s, p, from, stop) : compare(s, p, from, stop);
 }
 
 struct match {

@@ -25,10 +25,7 @@
 #include "intercept/intercept.h"
 #include "intercept/secret.h"
 
-enum {
-	SCRUB_ADDED_MAX = 4,
-	SCRUB_HASH_BITS = 12,
-};
+enum { SCRUB_ADDED_MAX = 4 };
 
 struct scrub_pattern;
 
@@ -43,7 +40,7 @@ struct scrub {
 	size_t settled;	      /* of these, so many at the front belong to a secret before them */
 	struct frames frames; /* of the answer */
 	uint64_t hash_key;
-	uint64_t hashes[(1 << SCRUB_HASH_BITS) / 64]; /* of all patterns, if they are many */
+	uint64_t *hashes; /* a bit for each hash of a pattern, if they are many; or NULL */
 	struct secret added[SCRUB_ADDED_MAX];
 	unsigned added_count;
 };

@@ -648,6 +648,35 @@ static void credentials_do_not_come_back(void **state)
 	fixture_close(&f);
 }
 
+/* A connection with many of them ends behind an answer, and within one that has very many. */
+static void many_secrets_in_answers_end_the_connection(void **state)
+{
+	static const char one[] = "HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n" HELD_SECRET;
+	static const char held[] = "GET / HTTP/1.1\r\nHost: held.test\r\n\r\n";
+	struct fixture f;
+
+	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "held.test", 443));
+	for (unsigned i = 0; i < EXCHANGE_SAID_MAX; i++) {
+		assert_int_equal(exchange_state(f.x), EXCHANGE_GOING);
+		feed(&f, EXCHANGE_GUEST, held, SIZE_MAX);
+		feed(&f, EXCHANGE_SERVER, one, SIZE_MAX);
+	}
+	assert_int_equal(exchange_state(f.x), EXCHANGE_DONE);
+	assert_non_null(strstr(exchange_reason(f.x), "16 secrets"));
+	fixture_close(&f);
+
+	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "held.test", 443));
+	feed(&f, EXCHANGE_GUEST, held, SIZE_MAX);
+	feed(&f, EXCHANGE_SERVER, "HTTP/1.1 200 OK\r\n\r\n", SIZE_MAX);
+	for (unsigned i = 0; i < EXCHANGE_SAID_CUT; i++) {
+		assert_int_equal(exchange_state(f.x), EXCHANGE_GOING);
+		feed(&f, EXCHANGE_SERVER, HELD_SECRET "\n", SIZE_MAX);
+	}
+	assert_int_equal(exchange_state(f.x), EXCHANGE_FAILED);
+	assert_string_equal(fixture_log(&f), "GET / 200 reset 0 1280\n");
+	fixture_close(&f);
+}
+
 static void add_credentials(struct buf *request, const char *name, const char *user, size_t padding)
 {
 	struct buf plain = BUF_INIT(1 << 20);
@@ -932,6 +961,7 @@ int main(void)
 		cmocka_unit_test(a_late_secret_is_recorded_alone),
 		cmocka_unit_test(a_server_that_cannot_be_had_is_502),
 		cmocka_unit_test(credentials_do_not_come_back),
+		cmocka_unit_test(many_secrets_in_answers_end_the_connection),
 		cmocka_unit_test(placeholders_in_one_value),
 		cmocka_unit_test(credentials_that_could_come_back_are_refused),
 		cmocka_unit_test(other_fields_have_no_credentials),

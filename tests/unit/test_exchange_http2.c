@@ -544,6 +544,63 @@ static void rapid_resets_end_the_connection(void **state)
 	close_scene(&s);
 }
 
+/* It breaks the rules of each stream, so that we reset it. */
+static void resets_that_a_program_provokes_end_the_connection(void **state)
+{
+	struct scene s;
+	unsigned streams = 0;
+
+	open_scene(&s, "plain.test");
+	s.server.answer.silent = true;
+	run(&s);
+	for (; streams < 3000 && exchange_state(s.f.x) == EXCHANGE_GOING; streams++) {
+		int32_t id = peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+		/* WINDOW_UPDATE, beyond the largest window */
+		uint8_t frame[] = {
+			0, 0, 4, 8, 0, 0, 0, (uint8_t)(id >> 8), (uint8_t)id, 0x7f, 255, 255, 255};
+
+		(void)peer_move(&s.guest);
+		(void)buf_add(&s.guest.wait, frame, sizeof(frame));
+		run(&s);
+	}
+	assert_true(streams > 400 && streams < 1000);
+	assert_true(s.guest.resets > 400);
+	assert_string_equal(exchange_reason(s.f.x), "the program makes streams fail all the time");
+	close_scene(&s);
+}
+
+/* An answer may have secrets. A connection with many of them ends, and the record of it says so. */
+static void many_secrets_in_answers_end_the_connection(void **state)
+{
+	struct buf body = BUF_INIT(64 << 10);
+	struct scene s;
+
+	open_scene(&s, "held.test");
+	s.server.answer.body = HELD_SECRET "\n";
+	for (unsigned i = 0; i < EXCHANGE_SAID_MAX; i++) {
+		assert_int_equal(exchange_state(s.f.x), EXCHANGE_GOING);
+		(void)peer_request(&s.guest, HELD, NULL, 0, NULL);
+		run(&s);
+	}
+	expect(peer_log(&s.guest), "31 END\n");
+	expect(peer_log(&s.guest), "GOAWAY 0\n");
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_DONE);
+	assert_non_null(strstr(exchange_reason(s.f.x), "16 secrets"));
+	close_scene(&s);
+
+	open_scene(&s, "held.test");
+	for (unsigned i = 0; i < 100; i++)
+		(void)buf_add_str(&body, HELD_SECRET "\n");
+	(void)buf_add(&body, "", 1);
+	s.server.answer.body = (const char *)buf_head(&body);
+	(void)peer_request(&s.guest, HELD, NULL, 0, NULL);
+	run(&s);
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_FAILED);
+	assert_non_null(strstr(exchange_reason(s.f.x), "64 secrets"));
+	close_scene(&s);
+	buf_done(&body);
+}
+
 /* Raw frames behind the preface and settings of the client. Returns what was taken. */
 static size_t flood(struct scene *s, const uint8_t *frame, size_t bytes, unsigned times)
 {
@@ -696,6 +753,8 @@ int main(void)
 		cmocka_unit_test(what_is_not_taken_holds_the_sender),
 		cmocka_unit_test(streams_have_a_limit),
 		cmocka_unit_test(rapid_resets_end_the_connection),
+		cmocka_unit_test(resets_that_a_program_provokes_end_the_connection),
+		cmocka_unit_test(many_secrets_in_answers_end_the_connection),
 		cmocka_unit_test(floods_are_bounded),
 		cmocka_unit_test(an_unread_flood_of_heads_waits),
 		cmocka_unit_test(unread_trailers_end_the_connection),
