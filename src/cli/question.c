@@ -39,6 +39,9 @@ int question_describe(const json_t *approval, struct buf *line)
 		r = buf_add_str(line, headers);
 	r = r ? r : put(line, approval, "bodyCoding", " body in ");
 	r = r ? r : put(line, approval, "preview", " body ");
+	if (r == 0 && json_object_get(approval, "hiddenBytes"))
+		r = buf_printf(line, " (%lld bytes of it hidden)",
+			(long long)json_integer_value(json_object_get(approval, "hiddenBytes")));
 	if (r == 0 && json_is_true(json_object_get(approval, "partial")))
 		r = buf_add_str(line, " ... (there is more)");
 	return r;

@@ -13,6 +13,9 @@ enum { QUESTION_LINE_MAX = 8192 };
  * Most of it is a guest's words, so it must be cleaned (clean.h). 0 or -errno. */
 int question_describe(const json_t *approval, struct buf *line);
 
+/* What a person is told before it may allow an approval that has `unseen`. */
+#define QUESTION_UNSEEN "not all of it is shown, or much of it is hidden."
+
 /* Waits 0.3 s for the question to be read, and drops keys that were pressed before. */
 void question_drop_keys(int terminal_fd);
 

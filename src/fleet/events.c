@@ -197,7 +197,7 @@ static char *payload_of(const struct store_event *ev, const json_t *more)
 }
 
 static void note(struct fleet *f, const char *id, const char *key_id, const char *template,
-	enum store_event_type type, const char *details_json, const json_t *more)
+	enum store_event_type type, const char *details_json, const json_t *more, bool operators)
 {
 	char uuid[STR_UUID_BYTES];
 	struct store_event ev = {
@@ -210,7 +210,7 @@ static void note(struct fleet *f, const char *id, const char *key_id, const char
 	};
 	/* the row exists: events are stored in the commit that makes or changes it */
 	_cleanup_(store_sandbox_freep) struct store_sandbox *sb = NULL;
-	_cleanup_free_ char *payload = NULL, *data = NULL;
+	_cleanup_free_ char *payload = NULL, *data = NULL, *whole = NULL;
 	unsigned receivers = 0;
 	struct error e = {0};
 	int r;
@@ -219,7 +219,9 @@ static void note(struct fleet *f, const char *id, const char *key_id, const char
 	ev.details_json = data = describe(&ev, sb);
 	ev.build_id = sb ? sb->build_id : NULL;
 	ev.uuid = str_random_uuid(uuid) < 0 ? NULL : uuid;
-	payload = data && ev.uuid ? payload_of(&ev, more) : NULL;
+	payload = data && ev.uuid ? payload_of(&ev, operators ? NULL : more) : NULL;
+	if (payload && operators && more)
+		ev.operator_payload = whole = payload_of(&ev, more); /* or the others' */
 	r = payload ? store_event_publish(f->store, &ev, payload, ev.at_ns, &receivers, &e)
 		    : error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
@@ -235,15 +237,15 @@ static void note(struct fleet *f, const char *id, const char *key_id, const char
 void event_note(struct fleet *f, const char *id, const char *key_id, const char *template,
 	enum store_event_type type, const char *details_json)
 {
-	note(f, id, key_id, template, type, details_json, NULL);
+	note(f, id, key_id, template, type, details_json, NULL, false);
 }
 
 void event_note_more(struct fleet *f, const char *id, const char *key_id, const char *template,
-	enum store_event_type type, const json_t *details, const json_t *more)
+	enum store_event_type type, const json_t *details, const json_t *more, bool operators)
 {
 	_cleanup_free_ char *text = details ? json_dumps(details, JSON_COMPACT) : NULL;
 
-	note(f, id, key_id, template, type, text, more);
+	note(f, id, key_id, template, type, text, more, operators);
 }
 
 void event_note_end(struct fleet *f, const struct store_sandbox *sb, uint64_t end_ns)

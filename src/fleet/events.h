@@ -18,9 +18,10 @@ void event_note(struct fleet *f, const char *id, const char *key_id, const char 
 	enum store_event_type type, const char *details_json);
 
 /* The same. details may be NULL. `more` (may be NULL) has members that only webhooks get, not
- * readers of events. For instance links that decide an approval: whoever has one can use it. */
+ * readers of events. For instance links that decide an approval: whoever has one can use it.
+ * operators: only webhooks of the operator get them. */
 void event_note_more(struct fleet *f, const char *id, const char *key_id, const char *template,
-	enum store_event_type type, const json_t *details, const json_t *more);
+	enum store_event_type type, const json_t *details, const json_t *more, bool operators);
 
 /* Notes a new deadline. */
 struct store_sandbox;

@@ -71,6 +71,8 @@ static const struct known {
 	/* what programs send by themselves */
 	{"accept", USUAL, "*/*"},
 	{"accept", USUAL, "application/json"},
+	{"content-type", USUAL, "application/json"},
+	{"content-type", USUAL, "application/json; charset=utf-8"},
 	{"accept-language", USUAL, NULL},
 	{"accept-charset", USUAL, NULL},
 	{"cache-control", USUAL, NULL},

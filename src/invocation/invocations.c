@@ -275,7 +275,7 @@ static void note(const struct invocation *v)
 		"message", *v->outcome.message ? v->outcome.message : NULL);
 
 	event_note_more(v->all->fleet, sandbox, v->order.key_id, v->order.agent_id,
-		STORE_EVENT_INVOCATION, details, NULL);
+		STORE_EVENT_INVOCATION, details, NULL, false);
 	json_decref(details);
 }
 

@@ -187,6 +187,17 @@ static int take_members(const json_t *said, struct forms *f)
 	return r;
 }
 
+/* The rule's content is hashed beside the question, so another answer is another question. */
+static int add_ask(struct forms *f, const struct rules_ask *ask)
+{
+	if (ask && (json_object_set_new(
+			    f->shown, "who", json_string(rules_ask_who_word(ask->who))) < 0 ||
+			   json_object_set_new(f->shown, "links",
+				   json_string(rules_ask_links_word(ask->links))) < 0))
+		return -ENOMEM;
+	return 0;
+}
+
 /* Workers before this did not say it. */
 static int add_unseen(struct forms *f)
 {
@@ -232,14 +243,15 @@ void approval_question_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX
 	out[n] = '\0';
 }
 
-static int fill(
-	const json_t *said, const char *budget, struct forms *f, struct approval_question *q)
+static int fill(const json_t *said, const char *budget, const struct rules_ask *ask,
+	struct forms *f, struct approval_question *q)
 {
 	int r = f->shown && f->same && f->target ? take_members(said, f) : -ENOMEM;
 
 	if (r == 0 && budget && json_object_set_new(f->shown, "budget", json_string(budget)) < 0)
 		r = -ENOMEM;
 
+	r = r ? r : add_ask(f, ask);
 	r = r ? r : add_unseen(f);
 	r = r ? r : take_path(f);
 	if (r < 0)
@@ -258,7 +270,7 @@ static int fill(
 	return r ? r : q->text ? 0 : -ENOMEM;
 }
 
-int approval_question_make(const json_t *said, const char *budget,
+int approval_question_make(const json_t *said, const char *budget, const struct rules_ask *ask,
 	const uint8_t digest[STORE_APPROVAL_HASH], struct approval_question *ret)
 {
 	struct forms f = {json_object(), json_object(), json_object()};
@@ -266,7 +278,7 @@ int approval_question_make(const json_t *said, const char *budget,
 
 	*ret = (struct approval_question){.text = NULL};
 	memcpy(ret->digest, digest, sizeof(ret->digest));
-	r = fill(said, budget, &f, ret);
+	r = fill(said, budget, ask, &f, ret);
 	json_decref(f.shown);
 	json_decref(f.same);
 	json_decref(f.target);

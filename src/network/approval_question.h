@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "policy/rule_digest.h"
 #include "store/approvals.h"
 
 struct approval_question {
@@ -25,10 +26,11 @@ struct approval_question {
 /* Takes the id of the rule that asks from a worker's message. */
 void approval_question_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX + 1]);
 
-/* budget: how much of a budget is used, for people; or NULL. digest: of the content of the rule
+/* budget: how much of a budget is used, for people; or NULL. ask: who may decide; NULL: not
+ * told. digest: of the content of the rule
  * that asks (policy/rule_digest.h). Returns 0, -EINVAL if the message has no port, or neither host
  * nor address, or -ENOMEM. */
-int approval_question_make(const json_t *said, const char *budget,
+int approval_question_make(const json_t *said, const char *budget, const struct rules_ask *ask,
 	const uint8_t digest[STORE_APPROVAL_HASH], struct approval_question *ret);
 void approval_question_done(struct approval_question *q); /* zeroed is fine */
 

@@ -1,8 +1,6 @@
 #include "network/approvals.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +17,9 @@
 #include "fleet/instance.h"
 #include "network/activity.h"
 #include "network/approval_clock.h"
+#include "network/approval_link.h"
 #include "network/approval_question.h"
+#include "network/approval_right.h"
 #include "network/budgets.h"
 #include "network/decisions.h"
 #include "network/watch.h"
@@ -285,49 +285,13 @@ static void pay(struct asker *a)
 	}
 }
 
-/* --- links, which are signed --- */
-
-static bool sign(const struct store_approval *a, uint64_t expires_s, char out[2 * 32 + 1])
-{
-	_cleanup_free_ char *text = str_printf("%s.%llu", a->id, (unsigned long long)expires_s);
-	uint8_t mac[EVP_MAX_MD_SIZE];
-	unsigned n = 0;
-
-	if (!text || !HMAC(EVP_sha256(), a->link_key, sizeof(a->link_key), (const uint8_t *)text,
-			     strlen(text), mac, &n))
-		return false;
-	str_hex(mac, 32, out);
-	return true;
-}
-
-/* Makes a path that lets its holder decide the approval until it expires; or NULL. */
-static char *approval_link(const struct store_approval *a)
-{
-	uint64_t expires_s = a->expires_ns / NS_PER_S;
-	char signature[2 * 32 + 1];
-
-	return sign(a, expires_s, signature)
-		       ? str_printf("/approvals/%s/link?expires=%llu&signature=%s", a->id,
-				 (unsigned long long)expires_s, signature)
-		       : NULL;
-}
-
 /* --- who is told --- */
-
-/* Receivers of the webhook may decide by the link. The link is sent nowhere else. */
-static json_t *extra(struct fleet *f, const struct store_approval *a)
-{
-	_cleanup_free_ char *path = a->state == STORE_APPROVAL_WAITING ? approval_link(a) : NULL;
-	const char *base = f->options.public_url ? f->options.public_url : "";
-	_cleanup_free_ char *url = path ? str_printf("%s%s", base, path) : NULL;
-
-	return url ? json_pack("{s:s}", "decideURL", url) : NULL;
-}
 
 static int tell(void *arg, const struct store_approval *a)
 {
 	struct approvals *all = arg;
-	json_t *record = approval_json(a), *more = extra(all->fleet, a);
+	bool operators;
+	json_t *record = approval_json(a), *more = approval_link_json(all->fleet, a, &operators);
 
 	if (record) {
 		activity_say(all->fleet, a->sandbox_id, a->key_id, STORE_ACTIVITY_APPROVAL,
@@ -335,7 +299,7 @@ static int tell(void *arg, const struct store_approval *a)
 		event_note_more(all->fleet, a->sandbox_id, a->key_id, a->template_id,
 			a->state == STORE_APPROVAL_WAITING ? STORE_EVENT_APPROVAL_REQUESTED
 							   : STORE_EVENT_APPROVAL_DECIDED,
-			record, more);
+			record, more, operators);
 	}
 	json_decref(more);
 	json_decref(record);
@@ -519,13 +483,31 @@ static int settle(struct approvals *all, const char *id, const char *key_id,
 	return 0;
 }
 
-int approvals_decide(struct fleet *f, const char *id, const char *key_id,
+struct right {
+	const struct approval_decider *by;
+	const struct store_approval *decision;
+	struct error *e;
+};
+
+/* One that is over is told from one that may not be decided. */
+static int check_right(void *arg, const struct store_approval *a)
+{
+	struct right *r = arg;
+
+	return a->state == STORE_APPROVAL_WAITING
+		       ? approval_right_check(a->question_json, r->by, r->decision, r->e)
+		       : 0;
+}
+
+int approvals_decide(struct fleet *f, const char *id, const struct approval_decider *by,
 	const struct store_approval *given, struct error *e)
 {
 	struct store_approval d = *given;
+	struct right right = {by, &d, e};
+	int r = store_approval_get(f->store, id, by->key_id, check_right, &right, e);
 
 	d.decided_ns = time_of(f->approvals);
-	return settle(f->approvals, id, key_id, &d, e);
+	return r ? r : settle(f->approvals, id, by->key_id, &d, e);
 }
 
 struct ids {
@@ -762,6 +744,7 @@ static int make_question(
 	uint64_t generation = a->instance->network_generation;
 	uint8_t digest[RULE_DIGEST_BYTES];
 	char rule[STORE_APPROVAL_RULE_MAX + 1];
+	struct rules_ask ask;
 
 	if (!a->rules || a->generation != generation) {
 		rule_digests_free(a->rules);
@@ -772,7 +755,8 @@ static int make_question(
 		return -ENOMEM;
 	approval_question_rule(said, rule);
 	rule_digests_get(a->rules, rule, digest);
-	return approval_question_make(said, budget, digest, ret);
+	ask = rule_digests_ask(a->rules, rule);
+	return approval_question_make(said, budget, &ask, digest, ret);
 }
 
 /* budget: how much of it is used; NULL: no budget. */
@@ -936,15 +920,6 @@ void asker_close(struct asker *a)
 struct watch **approvals_watches(struct fleet *f)
 {
 	return &f->approvals->watches;
-}
-
-bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, const char *signature)
-{
-	char right[2 * 32 + 1];
-
-	return strlen(signature) == sizeof(right) - 1 && sign(a, expires_s, right) &&
-	       CRYPTO_memcmp(signature, right, sizeof(right)) == 0 &&
-	       clock_realtime_ns() < a->expires_ns;
 }
 
 /* --- start and stop --- */

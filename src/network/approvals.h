@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "store/approvals.h"
 
+struct approval_decider;
 struct approvals;
 struct asker;
 struct budgets_lent;
@@ -76,18 +77,13 @@ void approvals_sandbox_gone(const struct instance *i);
 /* --- people --- */
 
 /* Decides an approval. Of `d` it uses state (allowed or denied), decided_by, reason, scope and
- * until_ns. key_id: the key that it must belong to; NULL: any key. Fails with ERROR_NOT_FOUND, or
- * with ERROR_EXISTS if it is decided already; the message says how. */
-int approvals_decide(struct fleet *f, const char *id, const char *key_id,
+ * until_ns. Fails with ERROR_NOT_FOUND, with ERROR_EXISTS if it is decided already (the message
+ * says how), or as approval_right_check(). */
+int approvals_decide(struct fleet *f, const char *id, const struct approval_decider *by,
 	const struct store_approval *d, struct error *e);
 
 /* Returns the list of requests that wait for approvals to be asked or decided (watch.h). They wait
  * for the id of a key. */
 struct watch **approvals_watches(struct fleet *f);
-
-/* Whether a link's signature is valid for this approval and the time that the link names, and the
- * approval has not expired. The named time is only when it would have expired when the link was
- * made: the clock may have been set since. */
-bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, const char *signature);
 
 #endif

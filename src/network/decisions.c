@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
+#include "network/approval_right.h"
 #include "network/network.h"
 #include "network/renewal.h"
 #include "policy/rule_digest.h"
@@ -106,9 +107,16 @@ void decisions_made(struct fleet *f, const char *approval_id)
 		begin_generations(&m);
 }
 
+static int check_end(void *arg, const struct store_approval *a)
+{
+	return approval_right_check_end(a->question_json, arg);
+}
+
 int decisions_end(struct fleet *f, const char *approval_id, const char *key_id, struct error *e)
 {
-	int r = store_approval_end(f->store, approval_id, key_id, clock_realtime_ns(), e);
+	int r = key_id ? store_approval_get(f->store, approval_id, key_id, check_end, e, e) : 0;
+
+	r = r ? r : store_approval_end(f->store, approval_id, key_id, clock_realtime_ns(), e);
 
 	if (r == 0)
 		decisions_made(f, approval_id);

@@ -25,8 +25,9 @@ struct rule_digests *decisions_rules(const struct instance *i);
  * sandboxes of a template follow in later turns (renewal.h). */
 void decisions_made(struct fleet *f, const char *approval_id);
 
-/* Ends a decision that holds. key_id: the key that it must belong to; NULL: any. Fails with
- * ERROR_NOT_FOUND, or with ERROR_EXISTS if it holds no more. */
+/* Ends a decision that holds. key_id: the key that it must belong to, and that must be allowed to
+ * decide it; NULL: the operator. Fails with ERROR_NOT_FOUND, ERROR_FORBIDDEN, or with ERROR_EXISTS
+ * if it holds no more. */
 int decisions_end(struct fleet *f, const char *approval_id, const char *key_id, struct error *e);
 
 /* The sandbox has another policy: ends its decisions whose rule has changed. Decisions for its

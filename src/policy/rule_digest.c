@@ -9,11 +9,13 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "rules/rules.h"
 
 struct entry {
 	char id[RULES_ID_MAX + 1];
 	uint8_t digest[RULE_DIGEST_BYTES];
+	struct rules_ask ask;
 };
 
 struct rule_digests {
@@ -48,7 +50,7 @@ static struct entry *obtain(struct rule_digests *d, const json_t *rule, size_t i
 		return NULL;
 	d->entries = grown;
 	e = &d->entries[d->count++];
-	*e = (struct entry){.digest = {0}};
+	*e = (struct entry){.ask = {RULES_ASK_KEY, RULES_ASK_LONGER}};
 	memcpy(e->id, id, sizeof(e->id));
 	return e;
 }
@@ -65,12 +67,31 @@ static int hash_on(uint8_t digest[RULE_DIGEST_BYTES], const char *text)
 	return good ? 0 : -ENOMEM;
 }
 
+bool rule_digests_is_floor(const char *id)
+{
+	return str_starts_with(id, "operator.") || str_starts_with(id, "key.");
+}
+
+/* Who set up a barrier lifts it. What a stored rule says wrongly admits nobody else. */
+static void narrow(struct rules_ask *ask, const json_t *rule, const char *id)
+{
+	struct rules_ask said;
+
+	(void)rules_ask_read(
+		rule, rule_digests_is_floor(id) ? RULES_ASK_OPERATOR : RULES_ASK_KEY, &said);
+	ask->who = said.who > ask->who ? said.who : ask->who;
+	ask->links = said.links > ask->links ? said.links : ask->links;
+}
+
 static int add_rule(struct rule_digests *d, const json_t *rule, size_t i)
 {
 	_cleanup_free_ char *text = json_dumps(rule, JSON_COMPACT | JSON_SORT_KEYS);
 	struct entry *e = text ? obtain(d, rule, i) : NULL;
 
-	return e ? hash_on(e->digest, text) : -ENOMEM;
+	if (!e)
+		return -ENOMEM;
+	narrow(&e->ask, rule, e->id);
+	return hash_on(e->digest, text);
 }
 
 static int add_layers(struct rule_digests *d, const json_t *layers)
@@ -114,4 +135,11 @@ void rule_digests_get(const struct rule_digests *d, const char *id, uint8_t out[
 	memset(out, 0, RULE_DIGEST_BYTES);
 	if (e)
 		memcpy(out, e->digest, RULE_DIGEST_BYTES);
+}
+
+struct rules_ask rule_digests_ask(const struct rule_digests *d, const char *id)
+{
+	const struct entry *e = find(d, id);
+
+	return e ? e->ask : (struct rules_ask){RULES_ASK_KEY, RULES_ASK_ONCE};
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "policy/network_policy.h"
+#include "rules/rules_ask.h"
 
 enum { RULE_DIGEST_BYTES = 32 };
 
@@ -21,5 +22,13 @@ void rule_digests_free(struct rule_digests *d); /* NULL is fine */
 /* Writes the digest of the rule with this id, as workers name it ("operator.pay"). If several
  * layers have the id, it covers all of these rules. Zeros stand for no rule. */
 void rule_digests_get(const struct rule_digests *d, const char *id, uint8_t out[RULE_DIGEST_BYTES]);
+
+/* Who may decide what the rule asks. If several layers have the id, what all of them admit. A rule
+ * that is not known is one that no limit of the operator or a key has. */
+struct rules_ask rule_digests_ask(const struct rule_digests *d, const char *id);
+
+/* Whether the id is of a rule of the operator or of a key's limits. A sandbox's own rule with such
+ * an id counts as one. */
+bool rule_digests_is_floor(const char *id);
 
 #endif

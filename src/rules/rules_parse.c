@@ -9,6 +9,7 @@
 
 #include "proto/http_headers.h"
 #include "rules/between_name.h"
+#include "rules/rules_ask.h"
 #include "rules/rules_internal.h"
 
 enum { STATUS_MIN = 200, STATUS_MAX = 599 };
@@ -217,6 +218,21 @@ static int take_reason(const struct policy_at *of, json_t *object, struct rules_
 	return rules_take_text(json_string_value(v), &r->reason);
 }
 
+/* Who decides is the daemon's matter. */
+static int check_ask(const struct policy_at *of, json_t *object, const struct rules_rule *r)
+{
+	struct policy_at at = policy_member(of, "ask");
+	struct rules_ask ask;
+	const char *wrong;
+
+	if (!json_object_get(object, "ask"))
+		return 0;
+	if (r->action != RULES_ASK && !(r->budget && r->budget->ask))
+		return policy_bad(&at, "stands in rules that ask, or whose budget does");
+	wrong = rules_ask_read(object, RULES_ASK_KEY, &ask);
+	return wrong ? policy_bad(&at, wrong) : 0;
+}
+
 int rules_take_header(
 	const struct policy_at *of, const char *name, json_t *v, struct rules_header *h)
 {
@@ -323,7 +339,7 @@ static int take_rule(
 {
 	static const char *const names[] = {"id", "action", "host", "net", "ports", "methods",
 		"paths", "scheme", "reason", "respond", "api", "models", "maxTokens", "serverTools",
-		"tools", "arguments", "forward", "headers", "budget", NULL};
+		"tools", "arguments", "forward", "headers", "budget", "ask", NULL};
 	int e = policy_known_members(at, object, names);
 
 	e = e ? e : take_id(at, object, all, r);
@@ -340,6 +356,7 @@ static int take_rule(
 	e = e ? e : rules_forward_make(at, object, r);
 	e = e ? e : rules_headers_make(at, object, r);
 	e = e ? e : rules_budget_make(at, object, r->call, &r->budget);
+	e = e ? e : check_ask(at, object, r);
 	if (r->budget)
 		r->budget->prices = all->prices;
 	r->requests =

@@ -47,7 +47,8 @@ struct store_event {
 	const char *key_id;
 	const char *template_id; /* or NULL; the same for the build */
 	const char *build_id;
-	const char *details_json; /* an object, or NULL; no secrets */
+	const char *details_json;     /* an object, or NULL; no secrets */
+	const char *operator_payload; /* what its webhooks get; NULL: what all get */
 };
 
 /* ret_id may be NULL. */

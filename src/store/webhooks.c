@@ -201,7 +201,7 @@ struct matches {
 	unsigned count;
 	struct {
 		char id[STORE_UUID_BYTES];
-		bool full;
+		bool full, operators;
 	} webhooks[STORE_WEBHOOKS_MAX];
 };
 
@@ -209,7 +209,7 @@ static int find_matches(
 	struct store *s, const struct store_event *ev, struct matches *m, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_WEBHOOK_MATCH,
-		"SELECT id, queued >= ? FROM webhooks WHERE enabled "
+		"SELECT id, queued >= ?, key_id IS NULL FROM webhooks WHERE enabled "
 		"AND (key_id IS NULL OR key_id = ?) AND (types = 0 OR (types >> ?) & 1)");
 	int r;
 
@@ -220,6 +220,7 @@ static int find_matches(
 	while ((r = query_step(&q, e)) > 0 && m->count < STORE_WEBHOOKS_MAX) {
 		row_copy(&q, m->webhooks[m->count].id, STORE_UUID_BYTES);
 		m->webhooks[m->count].full = row_bool(&q);
+		m->webhooks[m->count].operators = row_bool(&q);
 		m->count++;
 	}
 	return r < 0 ? r : 0;
@@ -237,12 +238,16 @@ int store_delivery_queue(struct store *s, const struct store_event *ev, const ch
 	if (r < 0 || m.count == 0)
 		return r;
 	r = text_check("payload", payload, STORE_PAYLOAD_MAX, e);
+	r = r ? r : text_check_optional("payload", ev->operator_payload, STORE_PAYLOAD_MAX, e);
 	if (r == 0)
 		r = db_check_space(s, e);
 	if (r == 0)
 		r = txn_begin(&t, s, e);
 	for (unsigned i = 0; r == 0 && i < m.count; i++)
-		r = queue_one(s, m.webhooks[i].id, m.webhooks[i].full, ev, payload, now_ns, e);
+		r = queue_one(s, m.webhooks[i].id, m.webhooks[i].full, ev,
+			m.webhooks[i].operators && ev->operator_payload ? ev->operator_payload
+									: payload,
+			now_ns, e);
 	if (r == 0)
 		r = txn_commit(&t, false, e);
 	if (r == 0 && ret_count)

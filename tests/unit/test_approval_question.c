@@ -32,7 +32,7 @@ static struct approval_question make(const char *text)
 	struct approval_question q;
 	json_t *said = parse(text);
 
-	assert_int_equal(approval_question_make(said, NULL, RULE, &q), 0);
+	assert_int_equal(approval_question_make(said, NULL, NULL, RULE, &q), 0);
 	json_decref(said);
 	return q;
 }
@@ -80,7 +80,7 @@ static void headers_are_cut(void **state)
 		(void)json_array_append_new(
 			list, json_pack("{s:s, s:s, s:i}", "name", value, "value", value, "x", 1));
 	(void)json_object_set_new(said, "headers", list);
-	assert_int_equal(approval_question_make(said, NULL, RULE, &q), 0);
+	assert_int_equal(approval_question_make(said, NULL, NULL, RULE, &q), 0);
 	shown = json_loads(q.text, 0, NULL);
 	list = json_object_get(shown, "headers");
 	assert_int_equal(json_array_size(list), 15);
@@ -132,7 +132,7 @@ static void calls_are_cut(void **state)
 		(void)json_array_append_new(tools, i == 1 ? json_integer(1) : json_string(name));
 	}
 	(void)json_object_set_new(json_object_get(said, "call"), "tools", tools);
-	assert_int_equal(approval_question_make(said, NULL, RULE, &q), 0);
+	assert_int_equal(approval_question_make(said, NULL, NULL, RULE, &q), 0);
 	shown = json_loads(q.text, 0, NULL);
 	call = json_object_get(shown, "call");
 	assert_null(json_object_get(shown, "callDigest"));

@@ -12,12 +12,21 @@
 #include "base/str.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
+#include "network/approval_link.h"
 #include "network/approval_question.h"
+#include "network/approval_right.h"
 #include "network/approvals.h"
 #include "proto/html_text.h"
+#include "proto/json_tree.h"
+#include "proto/shown_text.h"
 #include "proto/uri.h"
 
-enum { PAGE_MAX = 64 * 1024, SIGNATURE_MAX = 80, BODY_MAX = 4096 /* anybody may send one */ };
+enum {
+	PAGE_MAX = 64 * 1024,
+	SIGNATURE_MAX = 80,
+	LINE_TEXT_MAX = 8192,
+	BODY_MAX = 4096 /* anybody may send one */
+};
 
 /* The approval as JSON if the link is good; NULL: answered. */
 struct link {
@@ -51,32 +60,9 @@ static json_t *find(struct request *r)
 
 /* --- the page --- */
 
-/* Returns the number of bytes of a character that a page must not have, or 0 if the character is
- * harmless. Harmful are control characters, those that change the direction of text (U+200E, 200F,
- * 202A-202E, 2066-2069, 061C) and line ends (U+2028, 2029, 0085). */
-static size_t forges(const char *s)
+static bool is_waiting(const json_t *approval)
 {
-	const unsigned char *u = (const unsigned char *)s;
-
-	if (u[0] < ' ' || u[0] == 0x7f)
-		return 1;
-	if ((u[0] == 0xc2 && u[1] >= 0x80 && u[1] < 0xa0) || (u[0] == 0xd8 && u[1] == 0x9c))
-		return 2;
-	if (u[0] != 0xe2)
-		return 0;
-	if (u[1] == 0x80 && (u[2] == 0x8e || u[2] == 0x8f || (u[2] >= 0xa8 && u[2] <= 0xae)))
-		return 3;
-	return u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9 ? 3 : 0;
-}
-
-/* Line ends of a preview stay. */
-static void blank(char *s, bool lines)
-{
-	for (size_t n; *s; s += n ? n : 1) {
-		n = forges(s);
-		if (!lines || *s != '\n')
-			memset(s, ' ', n);
-	}
+	return strcmp(json_tree_text(approval, "state"), "waiting") == 0;
 }
 
 /* One line of what is asked. */
@@ -84,14 +70,15 @@ static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 {
 	_cleanup_free_ char *number =
 		json_is_integer(v) ? str_printf("%lld", (long long)json_integer_value(v)) : NULL;
-	_cleanup_free_ char *text = json_is_string(v) ? strdup(json_string_value(v)) : NULL;
+	const char *given = json_string_value(v);
+	unsigned how = strcmp(name, "preview") == 0 ? SHOWN_TEXT_LINES : 0;
+	_cleanup_free_ char *text =
+		given ? shown_text_make(given, strlen(given), LINE_TEXT_MAX, how) : NULL;
 	const char *s = text ? text : json_is_true(v) ? "yes" : number;
 	int r;
 
 	if (!s)
 		return 0;
-	if (text)
-		blank(text, strcmp(name, "preview") == 0);
 	r = buf_printf(b, "%-10s ", name);
 	r = r ? r : html ? html_text_add(b, s) : buf_add_str(b, s);
 	return r ? r : buf_add_str(b, "\n");
@@ -99,14 +86,19 @@ static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 
 static int add_lines(struct buf *b, const json_t *approval, bool html)
 {
-	static const char *const names[] = {"sandboxID", "rule", "host", "address", "port",
+	static const char *const waits[] = {"sandboxID", "rule", "host", "address", "port",
 		"scheme", "method", "path", "call", "bodyCoding", "bodyBytes", "partial", "preview",
-		"program", "budget", "askedAt", "expiresAt", "state", "decidedBy", "reason"};
+		"hiddenBytes", "unseen", "program", "budget", "askedAt", "expiresAt", "state",
+		NULL};
+	/* whoever finds the link later learns no more of the request */
+	static const char *const over[] = {
+		"sandboxID", "rule", "state", "decidedBy", "decidedAt", "reason", NULL};
+	const char *const *names = is_waiting(approval) ? waits : over;
 	_cleanup_free_ char *text = approval_call_text(approval);
 	json_t *call = text ? json_string(text) : NULL;
 	int r = 0;
 
-	for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
+	for (unsigned i = 0; r == 0 && names[i]; i++)
 		r = add_line(b, names[i],
 			strcmp(names[i], "call") == 0 ? call : json_object_get(approval, names[i]),
 			html);
@@ -122,20 +114,25 @@ static int add_headers(struct buf *b, const json_t *approval, bool html)
 
 	if (!text)
 		return 0;
-	blank(text, true);
 	r = html ? html_text_add(b, text + 1) : buf_add_str(b, text + 1);
 	return r ? r : buf_add_str(b, "\n");
 }
 
 static int add_form(struct buf *b, const json_t *approval)
 {
+	static const char deny[] = "<p>Not all of it is shown, or much of it is hidden, so a link "
+				   "cannot allow it.</p>\n"
+				   "<form method=\"post\"><button name=\"decision\" "
+				   "value=\"deny\">Deny</button></form>\n";
 	static const char form[] = "<form method=\"post\">\n"
 				   "<button name=\"decision\" value=\"allow\">Allow once</button>\n"
 				   "<button name=\"decision\" value=\"deny\">Deny</button>\n"
 				   "</form>\n";
 
-	if (strcmp(json_string_value(json_object_get(approval, "state")), "waiting") != 0)
-		return 0;
+	if (!is_waiting(approval))
+		return buf_add_str(b, "<p>It is decided already.</p>\n");
+	if (json_object_get(approval, "unseen"))
+		return buf_add_str(b, deny);
 	return buf_add_str(b, form);
 }
 
@@ -144,17 +141,17 @@ static int write_page(struct buf *b, const json_t *approval, bool html)
 	static const char head[] = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" "
 				   "content=\"width=device-width\"><title>A sandbox asks</title>"
 				   "<h1>A sandbox asks</h1>\n<pre>\n";
+	static const char how[] = "\nPOST decision=allow or decision=deny to this URL to decide.\n";
 	int r = html ? buf_add_str(b, head) : 0;
 
 	r = r ? r : add_lines(b, approval, html);
-	r = r ? r : add_headers(b, approval, html);
+	if (is_waiting(approval))
+		r = r ? r : add_headers(b, approval, html);
 	if (html) {
 		r = r ? r : buf_add_str(b, "</pre>\n");
 		return r ? r : add_form(b, approval);
 	}
-	return r ? r
-		 : buf_add_str(
-			   b, "\nPOST decision=allow or decision=deny to this URL to decide.\n");
+	return r ? r : buf_add_str(b, is_waiting(approval) ? how : "\nIt is decided already.\n");
 }
 
 static void show(struct request *r, const json_t *approval, bool html)
@@ -212,12 +209,13 @@ static json_t *take_body(struct request *r, const char *text, size_t n)
 static void decide_with(struct request *r, const char *text, size_t n)
 {
 	json_t *approval = find(r), *body = approval ? take_body(r, text, n) : NULL;
+	struct approval_decider decider = {.by = APPROVAL_BY_LINK};
 	struct store_approval d;
 	struct error e = {0};
 
-	if (body && approval_decision_take(r, body, &d)) {
+	if (body && approval_decision_take(r, body, &d, &decider.accepts_unseen)) {
 		d.decided_by = "link";
-		if (approvals_decide(fleet_of(r), r->params[0], NULL, &d, &e) < 0) {
+		if (approvals_decide(fleet_of(r), r->params[0], &decider, &d, &e) < 0) {
 			reply_failure(r, &e);
 		} else {
 			json_decref(approval);

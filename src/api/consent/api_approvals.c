@@ -13,6 +13,7 @@
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "network/approval_question.h"
+#include "network/approval_right.h"
 #include "network/approvals.h"
 #include "network/decisions.h"
 #include "proto/uri.h"
@@ -202,14 +203,16 @@ static void name_client(const struct request *r, char out[BY_MAX])
 static void decide_with(struct request *r, const char *text, size_t n)
 {
 	json_t *body = api_body(r, text, n);
+	struct approval_decider decider = {
+		.by = r->admin ? APPROVAL_BY_OPERATOR : APPROVAL_BY_KEY, .key_id = auth_scope(r)};
 	struct store_approval d;
 	struct error e = {0};
 	char by[BY_MAX];
 
-	if (body && approval_decision_take(r, body, &d)) {
+	if (body && approval_decision_take(r, body, &d, &decider.accepts_unseen)) {
 		name_client(r, by);
 		d.decided_by = by;
-		if (approvals_decide(fleet_of(r), r->params[0], auth_scope(r), &d, &e) < 0)
+		if (approvals_decide(fleet_of(r), r->params[0], &decider, &d, &e) < 0)
 			reply_failure(r, &e);
 		else
 			reply_one(r);

@@ -70,9 +70,21 @@ static bool take_reason(struct request *r, const json_t *body, struct store_appr
 	return true;
 }
 
-bool approval_decision_take(struct request *r, const json_t *body, struct store_approval *ret)
+static bool take_unseen(struct request *r, const json_t *body, bool *ret)
+{
+	const json_t *v = json_object_get(body, "acceptUnseen");
+
+	*ret = json_is_true(v);
+	if (!v || json_is_null(v) || json_is_boolean(v))
+		return true;
+	reply_error(r, 400, "acceptUnseen must be true or false");
+	return false;
+}
+
+bool approval_decision_take(
+	struct request *r, const json_t *body, struct store_approval *ret, bool *ret_accepts_unseen)
 {
 	*ret = (struct store_approval){.state = STORE_APPROVAL_WAITING};
 	return take_word(r, body, ret) && take_for(r, body, ret) && take_ttl(r, body, ret) &&
-	       take_reason(r, body, ret);
+	       take_reason(r, body, ret) && take_unseen(r, body, ret_accepts_unseen);
 }

@@ -1,5 +1,5 @@
 /* Reads a decision about an approval: {"decision": "allow" or "deny", "for": "once", "sandbox" or
- * "template", "ttl": seconds, "reason": text}. */
+ * "template", "ttl": seconds, "reason": text, "acceptUnseen": true}. */
 #ifndef API_CONSENT_APPROVAL_DECISION_H
 #define API_CONSENT_APPROVAL_DECISION_H
 
@@ -10,6 +10,7 @@
 
 /* Fills state, scope, until_ns and reason. ret->reason borrows from the body. Returns false if it
  * answered with 400. */
-bool approval_decision_take(struct request *r, const json_t *body, struct store_approval *ret);
+bool approval_decision_take(struct request *r, const json_t *body, struct store_approval *ret,
+	bool *ret_accepts_unseen);
 
 #endif

@@ -22,7 +22,7 @@ enum { TARGET_MAX = 1024, PAGE = 100 };
 
 struct approvals_options {
 	struct cli_common common;
-	bool follow, all;
+	bool follow, all, unseen;
 	const char *scope, *reason;
 	uint64_t ttl_ns;
 };
@@ -36,6 +36,8 @@ static const struct option_spec options[] = {
 		offsetof(struct approvals_options, scope), 0, 0, false},
 	{"ttl", 0, OPTION_DURATION, "TIME", "how long it holds, if not once",
 		offsetof(struct approvals_options, ttl_ns), 0, UINT64_MAX, false},
+	{"accept-unseen", 0, OPTION_FLAG, NULL, "allow also what is not all shown",
+		offsetof(struct approvals_options, unseen), 0, 0, false},
 	{"reason", 0, OPTION_STRING, "TEXT", "why, for those who look later",
 		offsetof(struct approvals_options, reason), 0, 0, false},
 	CLI_OPTION_JSON,
@@ -61,11 +63,14 @@ static int call(const struct home *home, const char *method, const char *target,
 
 /* --- deciding --- */
 
-static json_t *decision(const struct approvals_options *o, bool allow, const char *scope)
+static json_t *decision(
+	const struct approvals_options *o, bool allow, const char *scope, bool unseen)
 {
 	json_t *body = json_pack("{s:s, s:s*, s:s*}", "decision", allow ? "allow" : "deny", "for",
 		scope ? scope : o->scope, "reason", o->reason);
 
+	if (body && unseen)
+		(void)json_object_set_new(body, "acceptUnseen", json_true()); /* likewise */
 	if (body && o->ttl_ns) /* the daemon misses what is not there */
 		(void)json_object_set_new(
 			body, "ttl", json_integer((json_int_t)(o->ttl_ns / NS_PER_S)));
@@ -81,11 +86,11 @@ static int write_target(const char *id, struct buf *target, struct error *e)
 	return r < 0 ? error_set(e, ERROR_USAGE, EINVAL, "this is no id of an approval") : 0;
 }
 
-static int decide(
-	const struct listing_of *l, const char *id, bool allow, const char *scope, struct error *e)
+static int decide(const struct listing_of *l, const char *id, bool allow, const char *scope,
+	bool unseen, struct error *e)
 {
 	_cleanup_(buf_done) struct buf target = BUF_INIT(TARGET_MAX);
-	json_t *body = decision(l->options, allow, scope);
+	json_t *body = decision(l->options, allow, scope, unseen || l->options->unseen);
 	int r = write_target(id, &target, e);
 
 	if (r == 0 && !body)
@@ -117,7 +122,7 @@ static int decide_all(const struct listing_of *l, int argc, char **argv, struct 
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"give the id of an approval: mayfly approvals %s ID", argv[0]);
 	for (int i = 1; r == 0 && i < argc; i++)
-		r = ends ? end(l, argv[i], e) : decide(l, argv[i], allow, NULL, e);
+		r = ends ? end(l, argv[i], e) : decide(l, argv[i], allow, NULL, false, e);
 	return r;
 }
 
@@ -151,6 +156,25 @@ static char read_key(void)
 	return c;
 }
 
+/* Whether a person allows what it has not seen. */
+static bool accept_unseen(const json_t *a)
+{
+	char c;
+
+	if (!json_is_true(json_object_get(a, "unseen")))
+		return true;
+	printf("  %s\n", QUESTION_UNSEEN);
+	(void)fflush(stdout); /* a failure shows at exit */
+	question_drop_keys(STDIN_FILENO);
+	printf("  y allow it all the same, n leave it: ");
+	(void)fflush(stdout); /* likewise */
+	do
+		c = question_key(read_key(), "ynq");
+	while (!c);
+	printf("%c\n", c);
+	return c == 'y';
+}
+
 static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
 {
 	const char *id = ask_text(a, "approvalID");
@@ -166,9 +190,9 @@ static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
 	while (!c);
 	printf("%c\n", c);
 	l->over = c == 'q';
-	if (c == 'n' || c == 'q')
+	if (c == 'n' || c == 'q' || (c != 'd' && !accept_unseen(a)))
 		return 0;
-	r = decide(l, id, c != 'd', c == 's' ? "sandbox" : NULL, e);
+	r = decide(l, id, c != 'd', c == 's' ? "sandbox" : NULL, c != 'd', e);
 	if (r == 0 || e->code != ERROR_EXISTS)
 		return r;
 	printf("  %s\n", e->message); /* somebody else was first, or it is over */
@@ -259,7 +283,8 @@ const struct cli_verb cli_verb_approvals = {
 		"mayfly approvals allow ID and deny ID decide, too. A decision holds once, or "
 		"with\n"
 		"--for for the sandbox, or for the key's sandboxes of its template; end ID takes\n"
-		"such a one back. docs/consent.md says more.",
+		"such a one back. What is not all shown is asked about again, or needs\n"
+		"--accept-unseen. docs/consent.md says more.",
 	.options = options,
 	.values_bytes = sizeof(struct approvals_options),
 	.run = run,

@@ -63,7 +63,7 @@ static bool target_of(
 
 	if (rules) {
 		rule_digests_get(rules, id, digest);
-		good = approval_question_make(said, NULL, digest, &q) == 0;
+		good = approval_question_make(said, NULL, NULL, digest, &q) == 0;
 	}
 	if (good)
 		str_hex(q.target, sizeof(q.target), out);

@@ -29,6 +29,7 @@ enum {
 };
 
 #define KEYS " a allow once, s allow for this sandbox, d deny, q deny all from now on: "
+#define SURE " y allow it all the same, d deny, q deny all: "
 /* Attributes and character sets that a guest's output has chosen would hide the question. */
 #define PLAIN "\033[0m\033(B\017"
 
@@ -56,6 +57,7 @@ struct run_ask {
 	bool shown;	   /* the first that is open is on the terminal */
 	bool raw;	   /* the terminal is so for a key */
 	bool held;	   /* hold(true) was called last */
+	char sure;	   /* the key that is to be confirmed; 0: none */
 	const char *never; /* all is denied from now on, and why; or NULL */
 	unsigned lines;
 	char message[DIRECT_QUESTION_MAX + 1];
@@ -186,6 +188,15 @@ static void show(struct run_ask *a, const struct waiting *w)
 	print(a, KEYS);
 }
 
+static bool is_unseen(const struct waiting *w)
+{
+	json_t *asked = json_tree_stored(w->question.text);
+	bool unseen = json_is_true(json_object_get(asked, "unseen"));
+
+	json_decref(asked);
+	return unseen;
+}
+
 /* Denies what nobody can be asked about. */
 static void deny_unasked(struct run_ask *a, struct waiting *w, const char *why)
 {
@@ -252,9 +263,19 @@ static void take_key(struct run_ask *a)
 	struct waiting *w = first_open(a);
 
 	if (read(a->tty, &pressed, 1) == 1) /* else it has hung up */
-		key = question_key(pressed, "asdq");
+		key = question_key(pressed, a->sure ? "ydq" : "asdq");
 	if (!key || !w)
 		return;
+	if (!a->sure && (key == 'a' || key == 's') && is_unseen(w)) {
+		a->sure = key;
+		print(a, "\r\n " QUESTION_UNSEEN "\r\n");
+		question_drop_keys(a->tty);
+		print(a, SURE);
+		return;
+	}
+	if (key == 'y')
+		key = a->sure;
+	a->sure = 0;
 	text[0] = key;
 	leave_terminal(a, text);
 	decide(a, w, key);
@@ -275,6 +296,8 @@ static struct waiting *find(struct run_ask *a, json_int_t worker, json_int_t id)
 /* Nobody waits for it any more. */
 static void drop(struct run_ask *a, struct waiting *w)
 {
+	if (w == first_open(a))
+		a->sure = 0;
 	if (w == first_open(a) && a->shown)
 		leave_terminal(a, "\r\n (nothing waits for it any more)\r\n");
 	forget(a, w);
@@ -290,7 +313,7 @@ static void add(struct run_ask *a, json_int_t worker, json_int_t id, const json_
 
 	if (grown)
 		a->at = grown;
-	if (!grown || approval_question_make(asked, NULL, no_rule, &w.question) < 0) {
+	if (!grown || approval_question_make(asked, NULL, NULL, no_rule, &w.question) < 0) {
 		w.decision = DENY;
 		w.reason = "it cannot be shown";
 		(void)tell(a, &w); /* nobody is asked, and the worker has no more that wait */
