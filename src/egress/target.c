@@ -407,6 +407,9 @@ struct policy_verdict target_judge_request(struct context *c, const struct targe
 		.two_methods = q->two_methods,
 		.two_paths = q->two_paths,
 		.path = good && !q->two_paths ? clean : NULL,
+		.query = q->query,
+		.headers = q->headers,
+		.upgrade = q->upgrade,
 		.has_body = q->has_body,
 		.form = q->form,
 		.call = q->call};

@@ -82,10 +82,13 @@ struct rules_rule;
 /* A request for the judge: its method, and its path up to a '?', as the guest sent them. */
 struct exchange_request {
 	const char *method, *path;
-	bool has_body;		 /* or may have one */
-	bool two_methods;	 /* servers may take another method (rules/rules.h) */
-	bool two_paths;		 /* likewise */
-	bool form;		 /* its body may be a form that replaces its method */
+	const char *query;		    /* NULL: none */
+	const struct http_headers *headers; /* NULL: none */
+	bool upgrade;			    /* it asks for a WebSocket */
+	bool has_body;			    /* or may have one */
+	bool two_methods;		    /* servers may take another method (rules/rules.h) */
+	bool two_paths;			    /* likewise */
+	bool form;			    /* its body may be a form that replaces its method */
 	const struct call *call; /* what its body says (after EXCHANGE_READ); NULL: not read */
 };
 

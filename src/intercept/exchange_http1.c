@@ -237,6 +237,7 @@ static void on_request_head(struct exchange *x)
 		.host = http_header_get(&head->headers, "host"),
 		.coding = http_header_get(&head->headers, "content-encoding"),
 		.headers = &head->headers,
+		.upgrade = asks_for_websocket(head),
 		.body_bytes = head->has_body ? head->content_length : 0};
 	int verdict;
 
@@ -247,7 +248,7 @@ static void on_request_head(struct exchange *x)
 	h->busy = true;
 	h->close = !head->keep_alive;
 	h->chunked_up = head->chunked;
-	h->websocket = asks_for_websocket(head);
+	h->websocket = t.upgrade;
 	check_version(x, &t, head);
 	verdict = exchange_request_check(x, &h->q, &t);
 	if (verdict == 0)
@@ -365,6 +366,13 @@ static struct exchange_request_state *next_held(
 static const struct buf *held_body(struct exchange *x, struct exchange_request_state *q)
 {
 	return &q->hold->seen;
+}
+
+static struct exchange_verdict judge_held(
+	struct exchange *x, struct exchange_request_state *q, struct exchange_request r)
+{
+	r.headers = &http_parser_head(x->http1->requests)->headers;
+	return exchange_judge_with(x, q, r);
 }
 
 static int held_headers(
@@ -802,6 +810,7 @@ const struct exchange_kind exchange_http1 = {
 	.server_failed = server_failed,
 	.next_held = next_held,
 	.held_body = held_body,
+	.judge_held = judge_held,
 	.held_headers = held_headers,
 	.let_go = let_go,
 	.renew = renew,

@@ -851,6 +851,7 @@ const struct exchange_kind exchange_http2 = {
 	.server_failed = server_failed,
 	.next_held = http2_next_held,
 	.held_body = http2_held_body,
+	.judge_held = http2_judge_held,
 	.held_headers = http2_held_headers,
 	.let_go = http2_let_go,
 	.renew = renew,

@@ -123,6 +123,16 @@ const struct buf *http2_held_body(struct exchange *x, struct exchange_request_st
 	return &stream_of(x, q)->from[EXCHANGE_GUEST].body;
 }
 
+struct exchange_verdict http2_judge_held(
+	struct exchange *x, struct exchange_request_state *q, struct exchange_request r)
+{
+	struct http2_head head;
+
+	http2_read_head(&stream_of(x, q)->held_head, &head);
+	r.headers = &head.fields;
+	return exchange_judge_with(x, q, r);
+}
+
 int http2_held_headers(
 	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret)
 {

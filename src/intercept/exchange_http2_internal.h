@@ -112,6 +112,8 @@ int http2_hold_ask(struct http2_stream *s);
 /* Functions of struct exchange_kind. */
 void http2_let_go(struct exchange *x, struct exchange_request_state *q, bool allowed);
 const struct buf *http2_held_body(struct exchange *x, struct exchange_request_state *q);
+struct exchange_verdict http2_judge_held(
+	struct exchange *x, struct exchange_request_state *q, struct exchange_request r);
 int http2_held_headers(
 	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret);
 struct exchange_request_state *http2_next_held(

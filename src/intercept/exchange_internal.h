@@ -60,6 +60,7 @@ struct exchange_request_state {
 	bool open;			   /* begun, and not recorded yet */
 	bool two_methods, two_paths;	   /* servers may take others (rules/rules.h) */
 	bool form;			   /* its body may replace the method */
+	bool upgrade;			   /* it asks for a WebSocket */
 	bool tools_named;		   /* rules speak of tools of MCP there */
 	unsigned body;			   /* how to read its body (enum call_api) */
 	size_t budgeted;		   /* bytes of it in the worker's budget */
@@ -90,6 +91,9 @@ struct exchange_kind {
 		struct exchange *x, const struct exchange_request_state *after);
 	/* The body of a held request, as far as it was received. */
 	const struct buf *(*held_body)(struct exchange *x, struct exchange_request_state *q);
+	/* Judges a held request with its headers (exchange_judge_with). */
+	struct exchange_verdict (*judge_held)(
+		struct exchange *x, struct exchange_request_state *q, struct exchange_request r);
 	/* Reads the headers of a held request (held_headers.h). Returns 0 or -ENOMEM. */
 	int (*held_headers)(
 		struct exchange *x, struct exchange_request_state *q, struct held_headers *ret);
@@ -149,6 +153,7 @@ struct exchange_target {
 	const char *authority, *host; /* each NULL if it was not sent */
 	const char *coding;	      /* of its body; NULL: no coding given */
 	const struct http_headers *headers;
+	bool upgrade;	       /* it asks for a WebSocket */
 	int64_t body_bytes;    /* less than 0: not known */
 	unsigned wrong_status; /* set if the protocol's part refuses it, else 0 */
 	const char *wrong;
@@ -170,6 +175,10 @@ int exchange_request_check(
 /* Gives a request that was held the present rules and secrets, before it goes to the server.
  * Returns 0 or -ENOMEM. */
 int exchange_request_refresh(struct exchange *x, struct exchange_request_state *q);
+
+/* Asks the judge, with what is known of the request beside `r`. */
+struct exchange_verdict exchange_judge_with(
+	struct exchange *x, const struct exchange_request_state *q, struct exchange_request r);
 
 /* Asks the judge. Returns as exchange_request_check(). */
 int exchange_request_judge(

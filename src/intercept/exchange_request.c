@@ -85,17 +85,33 @@ static int take_set(struct exchange_request_state *q, const struct exchange_verd
 	return 0;
 }
 
+struct exchange_verdict exchange_judge_with(
+	struct exchange *x, const struct exchange_request_state *q, struct exchange_request r)
+{
+	const struct exchange_verdict none = {.action = EXCHANGE_ALLOW};
+
+	r.two_methods = q->two_methods;
+	r.two_paths = q->two_paths;
+	r.form = q->form;
+	r.upgrade = q->upgrade;
+	return x->callbacks.judge ? x->callbacks.judge(x->callbacks.arg, &r) : none;
+}
+
+/* A held request, whose head was kept. */
+static struct exchange_verdict judge_held(
+	struct exchange *x, struct exchange_request_state *q, struct exchange_request r)
+{
+	const char *mark = strchr(r.path, '?');
+
+	r.query = mark ? mark + 1 : NULL;
+	return x->kind->judge_held(x, q, r);
+}
+
 int exchange_request_judge(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_request *r)
 {
-	struct exchange_verdict v = {.action = EXCHANGE_ALLOW};
-	struct exchange_request whole = *r;
+	struct exchange_verdict v = q->hold ? judge_held(x, q, *r) : exchange_judge_with(x, q, *r);
 
-	whole.two_methods = q->two_methods;
-	whole.two_paths = q->two_paths;
-	whole.form = q->form;
-	if (x->callbacks.judge)
-		v = x->callbacks.judge(x->callbacks.arg, &whole);
 	q->body = 0;
 	q->tools_named = v.tools;
 	if (exchange_budget_take(q, &v, r->call) < 0)
@@ -140,12 +156,16 @@ static const char *query_of(const struct exchange_target *t)
 int exchange_request_check(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
 {
-	const struct exchange_request r = {
-		.method = t->method, .path = t->path, .has_body = t->body_bytes != 0};
+	const struct exchange_request r = {.method = t->method,
+		.path = t->path,
+		.query = query_of(t),
+		.headers = t->headers,
+		.has_body = t->body_bytes != 0};
 	int verdict;
 
 	note_target(q, t);
-	q->two_methods = rules_has_two_methods(t->headers, query_of(t));
+	q->upgrade = t->upgrade;
+	q->two_methods = rules_has_two_methods(t->headers, r.query);
 	q->two_paths = rules_has_two_paths(t->headers);
 	q->form = rules_may_be_form(t->method, r.has_body, t->headers);
 	if (strcmp(t->method, "CONNECT") == 0)

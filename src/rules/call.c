@@ -140,6 +140,7 @@ struct call_reader *call_reader_new(
 	if (headers && apis & ~CALL_FORM)
 		check_headers(r, headers);
 	r->call.two_methods = apis & CALL_FORM && form_is_hidden(headers);
+	r->parts = form_has_parts(headers, NULL, 0);
 	if (path)
 		take_model_of_path(r, path);
 	return r;
@@ -230,6 +231,18 @@ bool call_reader_feed(struct call_reader *r, const void *data, size_t n)
 	return reads_on(r);
 }
 
+static void end_form(struct call_reader *r)
+{
+	const void *body = buf_head(&r->body);
+	size_t n = buf_len(&r->body);
+
+	r->call.two_methods = form_has_method(body, n);
+	if (r->parts || form_has_parts(NULL, body, n))
+		return;
+	r->call.form = n ? body : "";
+	r->call.form_bytes = n;
+}
+
 const struct call *call_reader_end(struct call_reader *r)
 {
 	if (!r->any)
@@ -239,7 +252,8 @@ const struct call *call_reader_end(struct call_reader *r)
 	if (!r->call.unclear && r->call.apis & CALL_MCP)
 		call_mcp_end(r);
 	if (r->call.apis & CALL_FORM && !r->call.two_methods)
-		r->call.two_methods = form_has_method(buf_head(&r->body), buf_len(&r->body));
-	buf_done(&r->body);
+		end_form(r);
+	if (!r->call.form)
+		buf_done(&r->body);
 	return &r->call;
 }

@@ -60,6 +60,8 @@ struct call {
 	const char *unclear;		/* static: why rules cannot judge it; NULL: they can */
 	const char *unclear_mcp;	/* the same for rules about MCP */
 	bool two_methods;		/* of a form: it replaces the method, or may do so */
+	const char *form;		/* of a form: its fields as in a query; NULL: they are */
+	size_t form_bytes;		/* parts, or cannot be read. Borrowed from the reader */
 	char model[CALL_MODEL_MAX + 1]; /* in lower case; may be "" */
 	bool limited;			/* it limits the tokens: max_tokens */
 	uint64_t max_tokens;

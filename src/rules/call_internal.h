@@ -78,6 +78,7 @@ struct call_reader {
 	char key_text[CALL_WORD_MAX + 1]; /* the same as text, written by call_word() */
 	struct call_tool tool;
 	struct buf body; /* for MCP and forms */
+	bool parts;	 /* a form's type says that it has parts */
 };
 
 /* Why a body is unclear that has a member `_method` in its root. Some frameworks take it for the

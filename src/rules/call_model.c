@@ -188,6 +188,9 @@ static void end_tool(struct call_reader *r)
 		call_add_name(r, &r->call.tools, t->named ? t->name : t->type);
 	else
 		add_server_tool(r, t->typed && t->type[0] ? t->type : "unknown");
+	/* some servers take "function" for the type that is missing */
+	if (!t->typed && t->named && !(r->call.apis & CALL_ANTHROPIC))
+		call_add_name(r, &r->call.tools, t->name);
 }
 
 static void take_tool_name(struct call_reader *r, const struct json_stream_token *t)

@@ -43,6 +43,10 @@ static bool is_field(const char *s, const char *end, const char *want)
 
 	for (; *want && c >= 0 && fold(c) == *want; want++)
 		c = next_letter(&s, end);
+	if (!*want && c == '[') { /* of a list, "a[]" or "a[0]", method-override takes the first */
+		c = next_letter(&s, end);
+		return c < 0 || c == ']' || c == '[' || isdigit(c);
+	}
 	while (!*want && c == ']')
 		c = next_letter(&s, end);
 	return !*want && c <= 0;
@@ -212,6 +216,14 @@ bool form_is_likely(const struct http_headers *headers)
 		typed = true;
 	}
 	return !typed;
+}
+
+bool form_has_parts(const struct http_headers *headers, const void *body, size_t n)
+{
+	const char *type = headers ? http_header_get(headers, "content-type") : NULL;
+	const char *s = body;
+
+	return (type && has_word(type, "multipart")) || (n && find_header(s, s + n));
 }
 
 static bool is_plain(const char *charset)

@@ -30,4 +30,8 @@ bool form_query_has_method(const char *query, size_t n);
 /* The same for the whole body of a form, of either type. */
 bool form_has_method(const void *body, size_t n);
 
+/* Whether a body may have parts: its type says so (NULL: no headers), or there is a header of
+ * one. */
+bool form_has_parts(const struct http_headers *headers, const void *body, size_t n);
+
 #endif

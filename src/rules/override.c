@@ -1,22 +1,41 @@
-/* Where servers find another method or path than the request line's. */
+/* Where servers find another method, path or action than the request line's, or several of them. */
 #include <string.h>
+#include <strings.h>
 
+#include "base/cleanup.h"
 #include "proto/http_headers.h"
 #include "rules/form.h"
 #include "rules/rules.h"
 
-enum { NAMES = 3 };
+static const char *const methods[] = {"x-http-method-override", "x-http-method",
+	"x-method-override", "x-original-method", "x-forwarded-method", NULL};
 
-static const char *const methods[NAMES] = {
-	"x-http-method-override", "x-http-method", "x-method-override"};
-static const char *const paths[NAMES] = {"x-original-url", "x-rewrite-url", "x-override-url"};
+/* Of those that proxies set, some servers make their own address, and choose an application by
+ * it. */
+static const char *const paths[] = {"x-original-url", "x-original-uri", "x-original-host",
+	"x-original-path", "x-rewrite-url", "x-rewrite-uri", "x-override-url", "x-replaced-path",
+	"x-forwarded-host", "x-forwarded-path", "x-forwarded-uri", "x-forwarded-url",
+	"x-forwarded-prefix", "forwarded", "x-host", "x-http-host-override",
+	"x-envoy-original-path", "x-script-name", NULL};
 
-static bool has_header(const struct http_headers *headers, const char *const names[NAMES])
+/* "x-amz-copy-source" and its kin name another object, that is read. */
+static const char *const actions[] = {"x-amz-target", "x-amz-copy-source", "x-amz-rename-source",
+	"x-ms-copy-source", "x-ms-rename-source", "x-goog-copy-source", "x-copy-from", "soapaction",
+	"destination", "prefer", "next-action", "x-action", "x-operation", "x-command", NULL};
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+	for (; *names; names++)
+		if (http_is_same_name(name, *names))
+			return true;
+	return false;
+}
+
+static bool has_header(const struct http_headers *headers, const char *const *names)
 {
 	for (unsigned i = 0; headers && i < headers->count; i++)
-		for (unsigned n = 0; n < NAMES; n++)
-			if (http_is_same_name(headers->items[i].name, names[n]))
-				return true;
+		if (is_one_of(headers->items[i].name, names))
+			return true;
 	return false;
 }
 
@@ -34,4 +53,77 @@ bool rules_may_be_form(const char *method, bool has_body, const struct http_head
 bool rules_has_two_paths(const struct http_headers *headers)
 {
 	return has_header(headers, paths);
+}
+
+/* SOAP 1.2 has the action in the type of the body. */
+bool rules_is_action(const struct http_header *header)
+{
+	return is_one_of(header->name, actions) ||
+	       (http_is_same_name(header->name, "content-type") &&
+		       strcasestr(header->value, "soap"));
+}
+
+/* --- batches --- */
+
+static bool has_batch_type(const struct http_headers *headers)
+{
+	static const char *const types[] = {
+		"multipart/mixed", "multipart/batch", "multipart/parallel", "application/http"};
+
+	for (unsigned i = 0; headers && i < headers->count; i++)
+		for (size_t n = 0; n < ARRAY_SIZE(types); n++)
+			if (http_is_same_name(headers->items[i].name, "content-type") &&
+				strcasestr(headers->items[i].value, types[n]))
+				return true;
+	return false;
+}
+
+/* A segment of the path, without what wide matches ignore at its end. */
+static bool is_segment(const char *s, size_t n, const char *word)
+{
+	size_t bytes = strlen(word);
+
+	while (n && (s[n - 1] == '.' || s[n - 1] == ' '))
+		n--;
+	return (n == bytes || (n > bytes && strchr(".%", s[bytes]))) &&
+	       strncasecmp(s, word, bytes) == 0;
+}
+
+/* "$batch" stands anywhere, the others at the end or (of Google's) at the beginning. */
+static bool has_batch_path(const char *path)
+{
+	static const char *const words[] = {"batch", "_bulk", "_msearch", "_mget"};
+	bool first = true;
+
+	for (const char *s = path; *s == '/'; first = false) {
+		size_t n = strcspn(++s, "/");
+		bool edge = first || !s[n + (s[n] == '/')];
+
+		if (is_segment(s, n, "$batch"))
+			return true;
+		for (size_t i = 0; edge && i < ARRAY_SIZE(words); i++)
+			if (is_segment(s, n, words[i]))
+				return true;
+		s += n;
+	}
+	return false;
+}
+
+/* Whether a query has this parameter, whatever its value. */
+static bool has_parameter(const char *query, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *s = query; s; s = strpbrk(s, "&;"), s = s ? s + 1 : NULL)
+		if (strncasecmp(s, name, n) == 0 && (!s[n] || strchr("=&;[%", s[n])))
+			return true;
+	return false;
+}
+
+bool rules_is_batch(
+	const char *method, const char *path, const char *query, const struct http_headers *headers)
+{
+	return has_batch_type(headers) || (path && has_batch_path(path)) ||
+	       has_parameter(query, "batch") ||
+	       (strcmp(method, "POST") == 0 && has_parameter(query, "delete"));
 }

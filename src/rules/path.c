@@ -265,13 +265,21 @@ static bool may_be_slash(const struct matcher *m, size_t i)
 	return m->wide && i && m->pattern[i - 1] == '/' && i + 2 < m->n && m->pattern[i + 2] == '/';
 }
 
+/* Whether an asterisk is a whole segment, which then is not empty: servers that drop a slash at the
+ * end take "/a/" for "/a". A wide match may still be of that. */
+static bool is_segment(const struct matcher *m, size_t i)
+{
+	return !m->wide && i && m->pattern[i - 1] == '/' &&
+	       (i + 1 == m->n || m->pattern[i + 1] == '/');
+}
+
 /* Puts a place, and those behind it as long as asterisks may match nothing. If it is there already,
  * so are those. */
 static void enter(const struct matcher *m, struct places *to, size_t i)
 {
 	while (!has_place(to, i)) {
 		put_place(to, i);
-		if (i == m->n || m->pattern[i] != '*')
+		if (i == m->n || m->pattern[i] != '*' || is_segment(m, i))
 			return;
 		if (i + 1 == m->n || m->pattern[i + 1] != '*') {
 			i++;
@@ -293,21 +301,31 @@ static bool is_alike(unsigned pattern, unsigned c)
 	return pattern == c || (pattern < 0x2000 && c < 0x2000 && pattern >> 8 == c >> 8);
 }
 
+/* Soft hyphens, marks of direction, joiners: some servers drop them. */
+static bool is_invisible(unsigned c)
+{
+	return c == 0xad || c == 0x34f || c == 0x61c || c == 0x180e || c == 0xfeff ||
+	       (c >= 0x200b && c <= 0x200f) || (c >= 0x202a && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f) || (c >= 0xfe00 && c <= 0xfe0f);
+}
+
 static void step(struct matcher *m, size_t i, unsigned c)
 {
 	const char *at = m->pattern + i;
 
+	if (m->wide && is_invisible(c))
+		enter(m, &m->next, i);
 	if (i == m->n)
 		return;
 	if (*at == '*') {
 		if (c != '/' || (i + 1 < m->n && at[1] == '*'))
 			enter(m, &m->next, i);
+		if (c != '/' && is_segment(m, i))
+			enter(m, &m->next, i + 1);
 		return;
 	}
 	if (m->wide ? is_alike(next_letter(&at), c) : (unsigned char)*at++ == c)
 		enter(m, &m->next, (size_t)(at - m->pattern));
-	if (m->wide && c >= 0x80)
-		enter(m, &m->next, i);
 }
 
 /* Takes a letter. False: nothing matches any more, or there are too few steps. */
@@ -331,14 +349,15 @@ static bool take(struct matcher *m, unsigned c, struct path_steps *steps)
 	return any;
 }
 
-static void begin(struct matcher *m, const char *pattern, size_t n, bool wide)
+/* at: the place where it begins. */
+static void begin(struct matcher *m, const char *pattern, size_t n, size_t at, bool wide)
 {
 	m->pattern = pattern;
 	m->n = m->early = n;
 	m->wide = wide;
 	m->words = (unsigned)(n / 64 + 1);
 	memset(&m->now, 0, m->words * sizeof(m->now.words[0]));
-	enter(m, &m->now, 0);
+	enter(m, &m->now, at);
 }
 
 bool path_matches(const char *pattern, const char *text, struct path_steps *steps)
@@ -350,7 +369,7 @@ bool path_matches(const char *pattern, const char *text, struct path_steps *step
 		same++;
 	if (pattern[same] != '*' || n > PLACES_MAX) /* most patterns end here */
 		return pattern[same] == text[same] && n <= PLACES_MAX;
-	begin(&m, pattern + same, n - same, false);
+	begin(&m, pattern, n, same, false);
 	for (text += same; *text; text++)
 		if (!take(&m, (unsigned char)*text, steps))
 			return false;
@@ -372,7 +391,7 @@ static void begin_wide(struct matcher *m, const char *pattern)
 
 	while (n > 1 && pattern[n - 1] == '/')
 		n--;
-	begin(m, pattern, n, true);
+	begin(m, pattern, n, 0, true);
 	while (stars < n && pattern[n - 1 - stars] == '*')
 		stars++;
 	if (stars && stars < n && pattern[n - 1 - stars] == '/')

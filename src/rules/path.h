@@ -40,8 +40,8 @@ int path_clean(const char *path, size_t n, char out[RULES_PATH_MAX + 1]);
  * percent-encoded only where path_clean() keeps the encoding, as in "%C3%A9". */
 bool path_is_pattern(const char *s);
 
-/* Whether a text matches exactly. '*' stands for any text without a slash, "**" for any text. The
- * pattern has at most 2 * RULES_PATTERN_MAX bytes. */
+/* Whether a text matches exactly. '*' stands for any text without a slash, and as a whole segment
+ * for at least a letter; "**" for any text. The pattern has at most 2 * RULES_PATTERN_MAX bytes. */
 bool path_matches(const char *pattern, const char *text, struct path_steps *steps);
 
 /* One reading of a path, for wide matches: letters in lower case, those beyond ASCII decoded. */
@@ -64,8 +64,8 @@ void path_widen(const char *path, struct path_wide *ret);
 
 /* Whether a path matches widely. Case makes no difference, and a slash at the end of the pattern
  * neither. "/x/" and two asterisks at its end match "/x", too, and in its middle they may be
- * nothing. A letter beyond ASCII matches any one letter of ASCII, or nothing, because some servers
- * fold it. */
+ * nothing. A letter beyond ASCII matches any one letter of ASCII, because some servers fold it;
+ * one that nobody sees may be nothing. */
 bool path_matches_wide(const char *pattern, const struct path_wide *path, struct path_steps *steps);
 
 #endif

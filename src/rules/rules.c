@@ -50,6 +50,8 @@ static void done_rule(struct rules_rule *r)
 	free_texts(r->methods, r->method_count);
 	free_texts(r->paths, r->path_count);
 	free_answer(r->answer);
+	rules_fields_done(&r->request_headers);
+	rules_fields_done(&r->query);
 	rules_call_free(r->call);
 	free_forward(r->forward);
 	free_headers(r->headers, r->header_count);

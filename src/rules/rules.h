@@ -69,6 +69,7 @@ struct rules_answer {
 };
 
 struct rules_host;
+struct http_header;
 struct http_headers;
 
 /* Where connections go in place of their host: HTTPS to `host`, with `path` before each path. */
@@ -99,6 +100,18 @@ struct rules_call {
 	bool body; /* the conditions need the body */
 };
 
+/* A header or a parameter that must have a value. */
+struct rules_field {
+	char *name;
+	char **patterns; /* one must match; none: it must not be there */
+	unsigned pattern_count;
+};
+
+struct rules_fields {
+	struct rules_field *list;
+	unsigned count;
+};
+
 struct rules_rule {
 	char *id;
 	enum rules_action action;
@@ -112,6 +125,8 @@ struct rules_rule {
 	char **methods, **paths;
 	unsigned method_count, path_count;
 	enum rules_scheme scheme;
+	struct rules_fields request_headers, query;
+	bool upgrade;		       /* its requests may become WebSockets that nobody judges */
 	bool requests;		       /* it has conditions on requests */
 	bool between;		       /* it is about other sandboxes */
 	struct rules_answer *answer;   /* of RESPOND */
@@ -157,14 +172,21 @@ struct rules_question {
 	uint16_t port;
 	bool tls; /* the request came over TLS */
 	const char *method;
-	bool two_methods;	 /* servers may take another one (rules_has_two_methods) */
-	bool two_paths;		 /* servers may take another path (rules_has_two_paths) */
-	const char *path;	 /* from path_clean(); NULL: it can be read in two ways */
-	bool has_body;		 /* it has a body, or may have one */
-	bool form;		 /* its body may be a form that replaces its method */
-	const struct call *call; /* what its body says; NULL: not read yet */
+	bool two_methods;  /* servers may take another one (rules_has_two_methods) */
+	bool two_paths;	   /* servers may take another path (rules_has_two_paths) */
+	const char *path;  /* from path_clean(); NULL: it can be read in two ways */
+	const char *query; /* NULL: none */
+	const struct http_headers *headers; /* NULL: none */
+	bool upgrade;			    /* it asks for a WebSocket */
+	bool has_body;			    /* it has a body, or may have one */
+	bool form;			    /* its body may be a form that replaces its method */
+	const struct call *call;	    /* what its body says; NULL: not read yet */
 };
 
+#define RULES_BATCH  "it may hold several requests, with other methods and paths"
+#define RULES_ACTION "a header of it may choose the action, and no rule names it in requestHeaders"
+#define RULES_UPGRADE                                                                              \
+	"nothing is judged on a WebSocket, and rules judge bodies here: no rule has \"upgrade\""
 #define RULES_TWO_WAYS	  "its path can be read in two ways"
 #define RULES_TOO_LONG	  "its path, or a name in it, takes too long to match"
 #define RULES_TWO_METHODS "a header, its query or its form may change its method"
@@ -198,8 +220,17 @@ bool rules_has_two_methods(const struct http_headers *headers, const char *query
  * read as a form (rules/form.h). */
 bool rules_may_be_form(const char *method, bool has_body, const struct http_headers *headers);
 
-/* The same for the path: X-Original-URL, X-Rewrite-URL or X-Override-URL. */
+/* The same for the path and the host: X-Original-URL, X-Forwarded-Host, Forwarded and the like. */
 bool rules_has_two_paths(const struct http_headers *headers);
+
+/* Whether a request may hold other requests: by its type (multipart/mixed, application/http), its
+ * path ("/$batch", "/batch") or its query ("?batch=1", "?delete" of a POST). path: from
+ * path_clean(), or NULL. */
+bool rules_is_batch(const char *method, const char *path, const char *query,
+	const struct http_headers *headers);
+
+/* Whether some servers choose what to do by this header, whatever method and path say. */
+bool rules_is_action(const struct http_header *header);
 
 /* Judges a connection to a port of another sandbox. The first rule that names it decides. If none
  * does, it is denied. */

@@ -49,15 +49,11 @@ static bool is_pattern(const char *text)
 	return n && n <= CALL_MODEL_MAX;
 }
 
-/* Asterisks of rules that deny or ask match slashes, too: "*-opus-*" is meant for
- * "anthropic/claude-opus-4" as well. */
-static int take_pattern(const char *text, enum rules_action action, char **ret)
+int rules_take_wide(const char *text, char **ret)
 {
 	char wide[2 * CALL_MODEL_MAX + 1];
 	size_t n = 0;
 
-	if (!is_hard(action))
-		return rules_take_text(text, ret);
 	for (; *text; text++) {
 		wide[n++] = *text;
 		if (*text != '*')
@@ -67,6 +63,13 @@ static int take_pattern(const char *text, enum rules_action action, char **ret)
 	}
 	wide[n] = '\0';
 	return rules_take_text(wide, ret);
+}
+
+/* Asterisks of rules that deny or ask match slashes, too: "*-opus-*" is meant for
+ * "anthropic/claude-opus-4" as well. */
+static int take_pattern(const char *text, enum rules_action action, char **ret)
+{
+	return is_hard(action) ? rules_take_wide(text, ret) : rules_take_text(text, ret);
 }
 
 static int take_patterns(const struct policy_at *of, json_t *rule, const char *name,

@@ -59,7 +59,8 @@ static int check(const struct policy_at *at, const struct rules_rule *r)
 {
 	if (r->action != RULES_ALLOW || !r->host_count)
 		return policy_bad(at, "stands in rules that allow a host, and only there");
-	if (r->method_count || r->path_count || r->call || r->net_count || r->scheme == RULES_HTTP)
+	if (r->method_count || r->path_count || r->call || r->net_count ||
+		r->scheme == RULES_HTTP || r->request_headers.count || r->query.count)
 		return policy_bad(at, "is about connections as a whole: let other rules speak of "
 				      "methods, paths and bodies");
 	return 0;

@@ -42,6 +42,22 @@ int rules_headers_make(const struct policy_at *of, json_t *rule, struct rules_ru
 /* Whether headers name at most RULES_SECRETS_MAX different secrets. 0, or ERROR_LIMIT. */
 int rules_headers_check(const struct policy_at *top, const struct rules *r);
 
+/* ---- rules_fields.c ---- */
+
+/* The member `requestHeaders` (header) or `query` of a rule. */
+int rules_fields_make(const struct policy_at *of, json_t *rule, const char *member, bool header,
+	enum rules_action action, struct rules_fields *ret);
+void rules_fields_done(struct rules_fields *f);
+
+/* Whether the form of a request must be read for a rule's `query`. */
+bool rules_fields_need_form(const struct rules_rule *r, const struct rules_question *q);
+
+enum rules_fit { RULES_FITS_NOT, RULES_FITS, RULES_FITS_UNCLEAR };
+
+/* Whether both conditions fit. If it cannot be told, *ret_why says why. */
+enum rules_fit rules_fields_fit(const struct rules_rule *r, const struct rules_question *q,
+	struct path_steps *steps, const char **ret_why);
+
 /* ---- rules_forward.c ---- */
 
 /* The member `forward` of a rule, whose other members were taken. Sets its scheme, too. */
@@ -57,7 +73,8 @@ void rules_call_free(struct rules_call *c);
 /* Returns the API of a request to this path if the rule is about that API, else 0. */
 unsigned rules_call_api(const struct rules_call *c, const char *path);
 
-enum rules_fit { RULES_FITS_NOT, RULES_FITS, RULES_FITS_UNCLEAR };
+/* Takes a pattern, and lets its asterisks match slashes. It has at most CALL_MODEL_MAX bytes. */
+int rules_take_wide(const char *text, char **ret);
 
 /* Whether the rule matches a call. m: a message of MCP; NULL for a call to a model. If it cannot be
  * told, *ret_why says why. */

@@ -136,21 +136,66 @@ static struct rules_verdict judge_flow(const struct rules *r, const struct rules
 
 /* --- requests --- */
 
+enum known { NOT_KNOWN, NO, YES };
+
 /* A judgement of one request. */
 struct judging {
 	const struct rules *rules;
 	const struct rules_question *q;
 	struct path_steps steps;
-	bool widened; /* the path's other readings are there */
+	enum known batch, action; /* it may be a batch; a header may choose its action */
+	bool widened;		  /* the path's other readings are there */
 	struct path_wide wide;
 };
 
-static bool any_method(const struct rules_rule *r, const struct rules_question *q)
+static bool is_batch(struct judging *j)
+{
+	const struct rules_question *q = j->q;
+
+	if (!j->batch)
+		j->batch = rules_is_batch(q->method, q->path, q->query, q->headers) ? YES : NO;
+	return j->batch == YES;
+}
+
+static bool is_named(const struct judging *j, const struct http_header *h)
+{
+	for (unsigned i = 0; i < j->rules->count; i++) {
+		const struct rules_fields *named = &j->rules->rules[i].request_headers;
+
+		for (unsigned n = 0; n < named->count; n++)
+			if (http_is_same_name(h->name, named->list[n].name) &&
+				flow_matches(&j->rules->rules[i], j->q))
+				return true;
+	}
+	return false;
+}
+
+/* Whether a header may choose what the server does, and no rule looks at it. */
+static bool has_action(struct judging *j)
+{
+	const struct http_headers *h = j->q->headers;
+
+	for (unsigned i = 0; !j->action && h && i < h->count; i++)
+		if (rules_is_action(&h->items[i]) && !is_named(j, &h->items[i]))
+			j->action = YES;
+	j->action = j->action ? j->action : NO;
+	return j->action == YES;
+}
+
+/* Servers run what they have for GET for HEAD as well. */
+static bool is_method(const struct rules_rule *r, const char *method, const char *asked)
+{
+	return strcmp(method, asked) == 0 ||
+	       (r->action != RULES_ALLOW && strcmp(method, "GET") == 0 &&
+		       strcmp(asked, "HEAD") == 0);
+}
+
+static bool any_method(struct judging *j, const struct rules_rule *r)
 {
 	for (unsigned i = 0; i < r->method_count; i++)
-		if (strcmp(r->methods[i], q->method) == 0)
+		if (is_method(r, r->methods[i], j->q->method))
 			return true;
-	return r->method_count == 0 || q->two_methods;
+	return r->method_count == 0 || j->q->two_methods || is_batch(j);
 }
 
 static bool path_fits(struct judging *j, const struct rules_rule *r, const char *pattern)
@@ -232,31 +277,62 @@ static bool call_fits(struct judging *j, const struct rules_rule *rule,
 	return v->unclear != NULL;
 }
 
-/* Whether a rule may be about a request, and it cannot be told. v->unclear says why, unless the
- * rule decides nothing. */
-static bool is_unclear(struct judging *j, const struct rules_rule *rule, struct rules_verdict *v)
+/* Why a rule with paths may be about what the server does, although its paths do not match. */
+static const char *why_elsewhere(struct judging *j, const struct rules_rule *rule)
 {
-	const struct rules_question *q = j->q;
-	const char *why = NULL;
-
-	if ((rule->path_count || rule->call) && !q->path)
-		why = RULES_TWO_WAYS;
-	else if (rule->method_count && q->two_methods && any_path(j, rule) &&
-		 (!rule->call || rules_call_api(rule->call, q->path)))
-		why = RULES_TWO_METHODS;
-	v->unclear = rule->action == RULES_LOG ? NULL : why;
-	return why;
+	if (!rule->path_count || !is_hard(rule) || any_path(j, rule))
+		return NULL;
+	return is_batch(j) ? RULES_BATCH : has_action(j) ? RULES_ACTION : NULL;
 }
 
-/* Whether all conditions of a rule match. v->unclear: it cannot be told. */
+/* Why it cannot be told whether a rule is about a request, or NULL. */
+static const char *why_not_told(struct judging *j, const struct rules_rule *rule)
+{
+	const struct rules_question *q = j->q;
+
+	if ((rule->path_count || rule->call) && !q->path)
+		return RULES_TWO_WAYS;
+	if (rule->method_count && (q->two_methods || is_batch(j)) && any_path(j, rule) &&
+		(!rule->call || rules_call_api(rule->call, q->path)))
+		return q->two_methods ? RULES_TWO_METHODS : RULES_BATCH;
+	return why_elsewhere(j, rule);
+}
+
+/* Whether a rule's conditions on headers and parameters match. If they need the form, sets
+ * v->body. */
+static bool fields_fit(struct judging *j, const struct rules_rule *rule, struct rules_verdict *v)
+{
+	const char *why = NULL;
+	enum rules_fit fits;
+
+	if (rules_fields_need_form(rule, j->q)) {
+		v->body |= CALL_FORM;
+		return false;
+	}
+	fits = rules_fields_fit(rule, j->q, &j->steps, &why);
+	if (fits == RULES_FITS_UNCLEAR && rule->action != RULES_LOG)
+		v->unclear = why;
+	return fits == RULES_FITS || v->unclear;
+}
+
+/* Whether all conditions of a rule match. v->unclear: it cannot be told; not of a rule that decides
+ * nothing. */
 static bool request_matches(struct judging *j, const struct rules_rule *rule,
 	const struct call_message *m, struct rules_verdict *v)
 {
-	if (!any_method(rule, j->q) || !scheme_matches(rule, j->q->tls))
+	const char *why;
+
+	v->unclear = NULL;
+	if (!any_method(j, rule) || !scheme_matches(rule, j->q->tls))
 		return false;
-	if (is_unclear(j, rule, v))
+	why = why_not_told(j, rule);
+	if (why) {
+		v->unclear = rule->action == RULES_LOG ? NULL : why;
 		return v->unclear != NULL;
-	return any_path(j, rule) && (!rule->call || call_fits(j, rule, m, v));
+	}
+	if (!any_path(j, rule) || !fields_fit(j, rule, v))
+		return false;
+	return v->unclear || !rule->call || call_fits(j, rule, m, v);
 }
 
 /* Whether a rule decides about a request, or a message of it. */
@@ -389,6 +465,16 @@ static void want_form(struct judging *j, struct rules_verdict *v)
 			.tools = v->tools};
 }
 
+/* Whether rules look into requests to the same server. */
+static bool reads_bodies(const struct rules *r, const struct rules_question *q)
+{
+	for (unsigned i = 0; i < r->count; i++)
+		if ((r->rules[i].call || r->rules[i].budget) && flow_matches(&r->rules[i], q) &&
+			scheme_matches(&r->rules[i], q->tls))
+			return true;
+	return false;
+}
+
 static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
 {
 	struct judging j;
@@ -399,8 +485,12 @@ static struct rules_verdict judge_request(const struct rules *r, const struct ru
 	j.q = q;
 	j.steps = (struct path_steps){.left = PATH_STEPS_MAX};
 	j.widened = false;
+	j.batch = j.action = NOT_KNOWN;
 	v = judge_messages(&j);
 	want_form(&j, &v);
+	if (q->upgrade && (v.action == RULES_ALLOW || v.action == RULES_ASK) &&
+		!(v.rule && v.rule->upgrade) && reads_bodies(r, q))
+		deny_unclear(&v, RULES_UPGRADE);
 	b = budget_of(&v);
 	if (b && b->limits.micros && q->call && q->call->apis & ~CALL_FORM &&
 		!rules_price_of(b->prices, q->call->model))

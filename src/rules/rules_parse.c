@@ -307,6 +307,19 @@ static int take_answer(const struct policy_at *of, json_t *object, struct rules_
 	return e;
 }
 
+static int take_upgrade(const struct policy_at *of, json_t *object, struct rules_rule *r)
+{
+	struct policy_at at = policy_member(of, "upgrade");
+	json_t *v = json_object_get(object, "upgrade");
+
+	if (v && !json_is_true(v))
+		return policy_bad(&at, "expected true: leave it out for requests only");
+	if (v && r->action != RULES_ALLOW && r->action != RULES_ASK)
+		return policy_bad(&at, "stands in rules that allow or ask, and only there");
+	r->upgrade = v;
+	return 0;
+}
+
 /* --- rules --- */
 
 /* Without one, it is its place: "rules[3]". */
@@ -339,7 +352,8 @@ static int take_rule(
 {
 	static const char *const names[] = {"id", "action", "host", "net", "ports", "methods",
 		"paths", "scheme", "reason", "respond", "api", "models", "maxTokens", "serverTools",
-		"tools", "arguments", "forward", "headers", "budget", "ask", NULL};
+		"tools", "arguments", "forward", "headers", "budget", "requestHeaders", "query",
+		"upgrade", "ask", NULL};
 	int e = policy_known_members(at, object, names);
 
 	e = e ? e : take_id(at, object, all, r);
@@ -352,6 +366,11 @@ static int take_rule(
 	e = e ? e : take_scheme(at, object, r);
 	e = e ? e : take_reason(at, object, r);
 	e = e ? e : take_answer(at, object, r);
+	e = e ? e
+	      : rules_fields_make(
+			at, object, "requestHeaders", true, r->action, &r->request_headers);
+	e = e ? e : rules_fields_make(at, object, "query", false, r->action, &r->query);
+	e = e ? e : take_upgrade(at, object, r);
 	e = e ? e : rules_call_make(at, object, r->action, &r->call);
 	e = e ? e : rules_forward_make(at, object, r);
 	e = e ? e : rules_headers_make(at, object, r);
@@ -359,8 +378,8 @@ static int take_rule(
 	e = e ? e : check_ask(at, object, r);
 	if (r->budget)
 		r->budget->prices = all->prices;
-	r->requests =
-		r->method_count || r->path_count || r->scheme || r->answer || r->call || r->budget;
+	r->requests = r->method_count || r->path_count || r->scheme || r->request_headers.count ||
+		      r->query.count || r->upgrade || r->answer || r->call || r->budget;
 	return e == 0 && r->between ? check_between(at, r) : e;
 }
 

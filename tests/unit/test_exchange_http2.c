@@ -293,6 +293,10 @@ static const struct refused_row {
 	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=/a b\n", 0},
 	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=*\n", 0},
 	{"plain.test", ":method=CONNECT\n:authority=plain.test:443\n", 405},
+	{"plain.test",
+		":method=CONNECT\n:protocol=websocket\n:scheme=https\n:authority=plain.test\n"
+		":path=/\n",
+		0},
 	{"plain.test", ":method=GET\n:scheme=https\n:path=/\n", 0},
 	{"plain.test", ":method=GET\n:method=GET\n:scheme=https\n:authority=plain.test\n:path=/\n",
 		0},

@@ -87,6 +87,10 @@ static void patterns_match_paths(void **state)
 		{"/a", "/a", true},
 		{"/a", "/a/", false},
 		{"/a", "/ab", false},
+		{"/a/*", "/a/", false}, /* which some servers take for /a */
+		{"/a/*", "/a/b", true},
+		{"/a/*/c", "/a/bb/c", true},
+		{"/a/b*", "/a/b", true},
 		{"/a*", "/ab", true},
 		{"/a*", "/ab/c", false},
 		{"/a/**", "/a/", true},
@@ -164,6 +168,9 @@ static void patterns_match_widely(void **state)
 		{"/users", "/u%C5%BFers", true},
 		{"/users", "/u%EF%BD%93ers", true},
 		{"/users", "/us%C2%ADers", true},
+		{"/users", "/users%E2%80%8B/", true},
+		{"/users", "/users%E6%97%A5", false},
+		{"/", "/%E6%97%A5", false},
 		{"/users", "/u%F0%9D%93%88ers", true},
 		{"/caf%C3%A9", "/caf%C3%A9", true},
 		{"/caf%C3%A9", "/CAF%C3%89", true},
@@ -507,12 +514,13 @@ static void forms_are_read(void **state)
 static void paths_of_headers(void **state)
 {
 	static const char *const names[] = {"X-Original-URL", "x_rewrite_url", "x-override-url",
-		"x-original-urls", "original-url", "x-forwarded-uri"};
+		"X-Forwarded-Host", "Forwarded", "x-forwarded-prefix", "x_forwarded_uri",
+		"x-original-urls", "original-url", "x-forwarded-for"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct http_header items[] = {{.name = "host"}, {.name = names[i]}};
 
-		assert_int_equal(rules_has_two_paths(&(struct http_headers){items, 2}), i < 3);
+		assert_int_equal(rules_has_two_paths(&(struct http_headers){items, 2}), i < 7);
 	}
 }
 
@@ -522,7 +530,8 @@ static void two_methods_in_a_query(void **state)
 		"_method", "a;_method=x", "%5Fmethod=x", "_%6d%45thod=x", ".method=x", "[method=x",
 		"+_method=x", "%20_method=x", "++.method=x", "_method%00x=y",
 		"&&_method=", "a#_method=x", "[_method]=x", "%5B_method%5D=x", "]]_method=x",
-		"._method=x", "_method]]=x", "X-HTTP-Method-Override=PUT", "x_http_method="};
+		"._method=x", "_method]]=x", "_method[]=x", "_method%5B0%5D=x", "_method[][]=x",
+		"X-HTTP-Method-Override=PUT", "x_http_method="};
 	static const char *const others[] = {"", "method=x", "_methods=x", "a_method=x",
 		"__method=x", "x=_method", "_metho=d", "_method%", "_method%2", "%5", "a._method=x",
 		"_method_=1", "+method=x", "[method]x=1", "a[_method]=x", "_method[a]=x",

@@ -33,6 +33,7 @@ static const char tools[] =
 static const char reads[] =
 	LIST("deny") "{'id':'read','action':'allow','api':'mcp','tools':'read_*'}]}";
 static const char model[] = LIST("allow") "{'id':'dear','action':'deny','models':'*opus*'}]}";
+static const char shell[] = LIST("allow") "{'id':'no','action':'deny','tools':'drop'}]}";
 
 static const char no_etc[] = LIST("allow") HARD("{'at':'/path','prefix':'/etc/'}");
 static const char notes[] = LIST("deny") SOFT("{'at':'/path','prefix':'/notes/'}");
@@ -95,6 +96,8 @@ static const struct row {
 	{model, "/v1/messages", "{'model':'x','\uff4dodel':'opus'}", "unclear"},
 	{model, "/V1/messages%3F", "{'model':'opus'}", "deny"},
 	{model, "/v1/messages.", "{'model':'opus'}", "deny"},
+	{shell, "/v1/chat/completions", "{'model':'x','tools':[{'name':'drop'}]}", "deny"},
+	{shell, "/v1/responses", "{'model':'x','tools':[{'function':{'name':'Drop'}}]}", "deny"},
 	/* prefixes */
 	{no_etc, "/m", CALL("'path':'/etc/passwd'"), "deny"},
 	{no_etc, "/m", CALL("'path':'/etc'"), "deny"},

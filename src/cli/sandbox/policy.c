@@ -17,6 +17,7 @@
 struct options {
 	struct cli_common common;
 	const char *as, *body;
+	struct option_list headers;
 	bool remove;
 };
 
@@ -26,8 +27,11 @@ static const struct option_spec options[] = {
 		"HOST:PORT",
 		offsetof(struct options, as), 0, 0, false},
 	{"body", 0, OPTION_STRING, "FILE",
-		"with check --as: the request's body, for rules about models and tools",
+		"with check --as: the request's body, for rules that read bodies",
 		offsetof(struct options, body), 0, 0, false},
+	{"header", 0, OPTION_LIST, "'NAME: VALUE'",
+		"with check --as: a header of the request; may be repeated",
+		offsetof(struct options, headers), 0, 0, false},
 	{"remove", 0, OPTION_FLAG, NULL, "take the sandbox's policy away",
 		offsetof(struct options, remove), 0, 0, false},
 	CLI_OPTION_JSON,
@@ -150,6 +154,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	bool check = argc > 0 && strcmp(argv[0], "check") == 0;
 	bool suggest = argc > 0 && strcmp(argv[0], "suggest") == 0;
 	bool used = argc > 0 && strcmp(argv[0], "budgets") == 0;
+	bool asks = o->as || o->body || o->headers.count;
 	int r = states_check_count(argc, check || suggest || used ? 2 : 1, 2,
 		"give the id of a sandbox, and perhaps a file: mayfly policy ID [FILE]; or mayfly "
 		"policy check FILE --as WHAT; or mayfly policy suggest ID; or mayfly policy "
@@ -159,13 +164,14 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (r < 0)
 		return r;
 	if (check)
-		return policy_check(argv[1], o->as, o->body, o->common.json, e);
-	if (suggest && !o->as && !o->body && !o->remove)
+		return policy_check(argv[1], &(struct policy_check){o->as, o->body, &o->headers},
+			o->common.json, e);
+	if (suggest && !asks && !o->remove)
 		return policy_suggest(argv[1], e);
-	if (o->as || o->body || (o->remove && argc == 2))
+	if (asks || (o->remove && argc == 2))
 		return error_set(e, ERROR_USAGE, EINVAL,
-			o->as || o->body ? "--as and --body are for mayfly policy check FILE"
-					 : "--remove and a file exclude each other");
+			asks ? "--as, --body and --header are for mayfly policy check FILE"
+			     : "--remove and a file exclude each other");
 	if (used)
 		return of_sandbox(o, argv[1], NULL, true, e);
 	return of_sandbox(o, argv[0], argc == 2 ? argv[1] : NULL, false, e);

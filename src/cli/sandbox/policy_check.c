@@ -16,6 +16,7 @@
 #include "cli/sandbox/policy_decision.h"
 #include "policy/cdn.h"
 #include "policy/network_document.h"
+#include "proto/http_headers.h"
 #include "proto/json_tree.h"
 #include "rules/between_name.h"
 #include "rules/rules.h"
@@ -30,6 +31,8 @@ struct question {
 	struct call_reader *reader; /* of its body; NULL: none was read */
 	char *body;		    /* owned; NULL: not known */
 	size_t body_bytes;
+	struct http_header *fields; /* of its headers; owned, with their texts */
+	struct http_headers headers;
 };
 
 /* One judgement on the way. */
@@ -82,7 +85,8 @@ static int take_request(char *url, struct question *q)
 		q->asked.path = q->clean;
 	policy_decision_digest(asked, strcspn(asked, "?#"), q->path_digest);
 	query = path + strcspn(path, "?#");
-	q->asked.two_methods = *query == '?' && rules_has_two_methods(NULL, query + 1);
+	q->asked.query = *query == '?' ? query + 1 : NULL;
+	path[strcspn(path, "#")] = '\0';
 	*path = '\0';
 	q->asked.kind = RULES_REQUEST;
 	return take_host(host, q->asked.tls ? 443 : 80, &q->asked);
@@ -107,7 +111,50 @@ static int parse(const char *as, struct question *q, struct error *e)
 	return take_request(blank + 1 + strspn(blank + 1, " "), q) < 0 ? bad(e) : 0;
 }
 
-/* There is no header that tells a form. */
+/* Takes "NAME: VALUE". */
+static int take_header(const char *text, struct http_header *h, struct error *e)
+{
+	size_t n = strcspn(text, ":");
+	const char *value = text + n + (text[n] == ':');
+
+	value += strspn(value, " ");
+	if (text[n] != ':' || !http_is_token(text, n) || !http_is_field_value(value, strlen(value)))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--header: give 'NAME: VALUE', such as 'prefer: respond-async'");
+	*h = (struct http_header){strndup(text, n), strdup(value), n, strlen(value)};
+	return h->name && h->value ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+}
+
+static int take_headers(const struct option_list *from, struct question *q, struct error *e)
+{
+	int r = 0;
+
+	if (from->count && q->asked.kind != RULES_REQUEST)
+		return error_set(e, ERROR_USAGE, EINVAL, "--header: needs --as 'METHOD URL'");
+	q->fields = calloc(from->count + 1, sizeof(q->fields[0]));
+	if (!q->fields)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	q->headers.items = q->fields;
+	for (unsigned i = 0; i < from->count && r == 0; i++)
+		r = take_header(from->items[i], &q->fields[q->headers.count++], e);
+	return r;
+}
+
+/* What the worker finds out of a request's head before it is judged. */
+static void read_head(struct question *q)
+{
+	const char *upgrade = http_header_get(&q->headers, "upgrade");
+
+	q->asked.headers = &q->headers;
+	q->asked.two_methods = rules_has_two_methods(&q->headers, q->asked.query);
+	q->asked.two_paths = rules_has_two_paths(&q->headers);
+	if (q->asked.two_paths)
+		q->asked.path = NULL;
+	q->asked.upgrade = upgrade && strcasecmp(upgrade, "websocket") == 0 &&
+			   strcmp(q->asked.method, "GET") == 0;
+}
+
+/* Without a type, the text tells a form. */
 static bool is_json(const char *body)
 {
 	body += strspn(body, " \t\r\n");
@@ -122,8 +169,9 @@ static int read_body(const char *file, struct question *q, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "--body: needs --as 'METHOD URL'");
 	r = file_read(AT_FDCWD, file, CALL_BODY_MAX + 1, &q->body, &q->body_bytes);
 	q->asked.has_body = r >= 0 && q->body_bytes > 0;
-	q->asked.form = q->asked.has_body && !is_json(q->body) &&
-			rules_may_be_form(q->asked.method, true, NULL);
+	q->asked.form = q->asked.has_body &&
+			(http_header_get(&q->headers, "content-type") || !is_json(q->body)) &&
+			rules_may_be_form(q->asked.method, true, &q->headers);
 	return r < 0 ? error_set_errno(e, ERROR_USAGE, -r, "cannot read %s", file) : 0;
 }
 
@@ -134,7 +182,8 @@ static struct rules_verdict judge_request(const struct rules *rules, struct ques
 
 	if (!v.body || !q->body)
 		return v;
-	q->reader = call_reader_new(v.body, q->asked.path, NULL);
+	q->reader = call_reader_new(v.body, q->asked.path,
+		http_header_get(&q->headers, "content-type") ? &q->headers : NULL);
 	if (!q->reader)
 		return v;
 	(void)call_reader_feed(q->reader, q->body, q->body_bytes); /* the end says the same */
@@ -373,6 +422,11 @@ static void print_body(const struct call *c)
 static void done(struct question *q)
 {
 	call_reader_free(q->reader);
+	for (unsigned i = 0; i < q->headers.count; i++) {
+		free((char *)q->fields[i].name);
+		free((char *)q->fields[i].value);
+	}
+	free(q->fields);
 	free(q->body);
 	free(q->text);
 }
@@ -431,7 +485,7 @@ static void warn_of_fronting(const struct rules *rules, const json_t *document)
 	}
 }
 
-int policy_check(const char *file, const char *as, const char *body, bool json, struct error *e)
+int policy_check(const char *file, const struct policy_check *of, bool json, struct error *e)
 {
 	struct question q = {.text = NULL};
 	struct policy_at top = {.e = e};
@@ -443,11 +497,15 @@ int policy_check(const char *file, const char *as, const char *body, bool json, 
 		r = rules_make(&top, document, RULES_MAX, &rules);
 	if (r == 0)
 		warn_of_fronting(&rules, document);
-	if (r == 0 && as)
-		r = parse(as, &q, e);
-	if (r == 0 && body)
-		r = read_body(body, &q, e);
-	if (r == 0 && as)
+	if (r == 0 && of->as)
+		r = parse(of->as, &q, e);
+	if (r == 0)
+		r = take_headers(of->headers, &q, e);
+	if (r == 0 && q.asked.kind == RULES_REQUEST)
+		read_head(&q);
+	if (r == 0 && of->body)
+		r = read_body(of->body, &q, e);
+	if (r == 0 && of->as)
 		r = answer(&rules, &q, document, decisions, json, e);
 	rules_done(&rules);
 	json_decref(decisions);

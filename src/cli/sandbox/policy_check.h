@@ -6,10 +6,17 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/options.h"
 
-/* Prints which rule decides, and why. file: the policy. as: "METHOD URL", or "HOST[:PORT]" of a
- * connection (port 443 by default). body: a file with the request's JSON body; NULL: unknown. Fails
- * with ERROR_USAGE if a file or `as` is wrong. */
-int policy_check(const char *file, const char *as, const char *body, bool json, struct error *e);
+/* What is judged. as: "METHOD URL", or "HOST[:PORT]" of a connection (port 443 by default); NULL:
+ * nothing. headers: "NAME: VALUE" each. body: a file with the request's body; NULL: unknown. */
+struct policy_check {
+	const char *as, *body;
+	const struct option_list *headers;
+};
+
+/* Prints which rule decides, and why. file: the policy. Fails with ERROR_USAGE if a file or a
+ * member of `of` is wrong. */
+int policy_check(const char *file, const struct policy_check *of, bool json, struct error *e);
 
 #endif
