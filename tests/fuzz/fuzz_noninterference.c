@@ -1,11 +1,13 @@
-/* Two exchanges whose secrets differ in their bytes only: a program that lets a server send anything
- * gets the same of both, step by step (tests/unit/twins.h). The first byte of the input chooses the
- * protocol and the host. A step is a byte with its kind and a count, and for bytes of a side, these.
- * A guess is the beginning of a secret; so is one of the base64 text that is made of it. As soon as a
- * whole secret is there the run ends, because that may be told. */
+/* Two exchanges whose secrets differ in their bytes only: a program that lets a server send
+ * anything gets the same of both, step by step (tests/unit/twins.h). The first byte of the input
+ * chooses the protocol and the host. A step is a byte with its kind and a count, and for bytes of a
+ * side, these. A guess is the beginning of a secret; so is one of the base64 text that is made of
+ * it. As soon as a whole secret is there the run ends, because that may be told. */
 #include "fuzz.h"
 
 #include "../unit/twins.h"
+#include "intercept/frames.h"
+#include "intercept/scrub.h"
 
 enum kind { GUEST, SERVER, GUESS, CODED, SPACE, DEAF, HEARS, END };
 
