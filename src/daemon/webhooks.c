@@ -1,6 +1,5 @@
 #include "daemon/webhooks.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <jansson.h>
 #include <openssl/hmac.h>
@@ -8,65 +7,52 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 #include <uv.h>
 
-#include "base/address.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
-#include "config.h"
-#include "deliver/tls_limits.h"
+#include "daemon/deliverer.h"
 #include "fleet/key_rates.h"
 #include "policy/seal.h"
 #include "proto/base64.h"
 #include "store/webhooks.h"
 
 enum {
-	CLAIM_S = WEBHOOK_ATTEMPT_S + 5, /* if the daemon dies, its delivery is due again after
-					  * that */
-	RETRY_MS = 5000,		 /* after a store error */
+	LATE_S = DELIVER_ATTEMPT_S + 5,	  /* then the deliverer hangs */
+	CLAIM_S = DELIVER_ATTEMPT_S + 10, /* if the daemon dies, its delivery is due again after
+					   * that */
+	LOOK_MS = 1000,			  /* for late ones */
+	RETRY_MS = 5000,		  /* after a store error */
 	LIMITED_MS = 250, /* until a key that has used up its rate is looked at again */
 	TIMER_MAX_MS = 3600 * 1000,
 	MAC_BYTES = 32,
 	FIELD_BYTES = 256,
+	FIELDS_BYTES = 4096,
 };
 
 struct webhooks {
 	struct webhooks_options options;
-	CURLM *multi;
-	uv_timer_t curl_timer; /* curl's */
-	uv_timer_t due;	       /* fires at the next delivery */
+	struct deliverer *deliverer;
+	uv_timer_t due;	 /* fires at the next delivery */
+	uv_timer_t late; /* looks for attempts that do not end; active while there are some */
 	struct attempt *attempts;
 	struct key_rates rates;
+	bool waits; /* for the deliverer to be ready */
 	unsigned handles;
 };
 
 /* One request in progress. */
 struct attempt {
 	struct attempt *next;
-	struct webhooks *all;
-	CURL *easy;
-	struct curl_slist *fields;
 	uint64_t id; /* the delivery's */
 	uint32_t number;
 	uint64_t created_ns;
+	uint64_t late_ns; /* monotonic */
 	char webhook_id[STORE_UUID_BYTES];
-	char *payload;
-	bool public_only; /* the receiver is a tenant's choice */
-	bool refused;	  /* because of its address */
-	bool large_key;	  /* the receiver's certificate has one */
-	size_t received;
-	char why[CURL_ERROR_SIZE];
-};
-
-/* One of curl's sockets, watched by the loop. */
-struct watch {
-	uv_poll_t poll;
-	struct webhooks *all;
-	curl_socket_t fd;
 };
 
 static void look_for_due(struct webhooks *w);
@@ -103,116 +89,51 @@ static void sign_v1(const char *secret, const char *payload, char out[FIELD_BYTE
 	(void)snprintf(out, FIELD_BYTES, "e2b-signature: %.*s", (int)n, base64); /* fits */
 }
 
-static void add_field(struct attempt *a, const char *field)
+static int add_field(struct buf *to, const char *field)
 {
-	struct curl_slist *grown = curl_slist_append(a->fields, field);
-
-	if (grown)
-		a->fields = grown;
+	return buf_add(to, field, strlen(field) + 1);
 }
 
-static void add_e2b_fields(struct attempt *a, const struct store_delivery *d)
+static int add_e2b_fields(struct buf *to, const struct store_delivery *d)
 {
 	char field[FIELD_BYTES];
+	int r;
 
 	(void)snprintf(field, sizeof(field), "e2b-webhook-id: %s", d->webhook_id); /* fits */
-	add_field(a, field);
+	r = add_field(to, field);
 	(void)snprintf(field, sizeof(field), "e2b-delivery-id: %llu", (unsigned long long)d->id);
-	add_field(a, field);
-	add_field(a, "e2b-signature-version: v1");
+	r = r ? r : add_field(to, field);
+	r = r ? r : add_field(to, "e2b-signature-version: v1");
 	sign_v1(d->secret, d->payload, field);
-	add_field(a, field);
+	return r ? r : add_field(to, field);
 }
 
-static void add_fields(struct attempt *a, const struct store_delivery *d)
+static int add_fields(struct buf *to, const struct store_delivery *d)
 {
 	json_t *root = json_loads(d->payload, 0, NULL);
 	const char *type = json_string_value(json_object_get(root, "type"));
 	char field[FIELD_BYTES];
+	int r = add_field(to, "Content-Type: application/json");
 
-	add_field(a, "Content-Type: application/json");
-	add_field(a, "Expect:"); /* removes curl's own header */
 	(void)snprintf(field, sizeof(field), "Mayfly-Event: %s", type ? type : "unknown");
-	add_field(a, field);
+	r = r ? r : add_field(to, field);
 	(void)snprintf(field, sizeof(field), "Mayfly-Delivery: %llu", (unsigned long long)d->id);
-	add_field(a, field);
+	r = r ? r : add_field(to, field);
 	(void)snprintf(field, sizeof(field), "Mayfly-Webhook: %s", d->webhook_id);
-	add_field(a, field);
+	r = r ? r : add_field(to, field);
 	sign(d->secret, clock_realtime_ns() / NS_PER_S, d->payload, field);
-	add_field(a, field);
-	add_e2b_fields(a, d);
+	r = r ? r : add_field(to, field);
 	json_decref(root);
-}
-
-/* --- curl's callbacks --- */
-
-/* Discards the answer: nobody reads it, and it must not cost much. */
-static size_t on_answer(char *data, size_t size, size_t n, void *arg)
-{
-	struct attempt *a = arg;
-
-	a->received += size * n;
-	return a->received > WEBHOOK_ANSWER_MAX ? 0 : size * n;
-}
-
-/* Checks the address after the name was resolved, so that a name server cannot change its answer in
- * between. */
-static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
-{
-	struct attempt *a = arg;
-
-	if (a->public_only &&
-		(!address_is_public(&address->addr) || address_is_own(&address->addr))) {
-		a->refused = true;
-		return CURL_SOCKET_BAD;
-	}
-	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
-static void set_options(struct attempt *a, const struct store_delivery *d)
-{
-	CURL *c = a->easy;
-	bool limited = tls_limits_set(c, &a->large_key) == CURLE_OK;
-
-	/* if an option cannot be set for lack of memory, the request fails */
-	curl_easy_setopt(c, CURLOPT_URL, d->url);
-	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, limited ? "http,https" : "http");
-	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(c, CURLOPT_PROXY, ""); /* ignores the environment's proxies, too */
-	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)WEBHOOK_ATTEMPT_S);
-	curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
-	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(c, CURLOPT_USERAGENT, "Mayfly/" MAYFLY_VERSION);
-	curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, (long)strlen(a->payload));
-	curl_easy_setopt(c, CURLOPT_POSTFIELDS, a->payload);
-	curl_easy_setopt(c, CURLOPT_HTTPHEADER, a->fields);
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
-	curl_easy_setopt(c, CURLOPT_WRITEDATA, a);
-	curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_open);
-	curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, a);
-	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, a->why);
-	curl_easy_setopt(c, CURLOPT_PRIVATE, a);
-	if (a->all->options.ca)
-		curl_easy_setopt(c, CURLOPT_CAINFO, a->all->options.ca);
+	return r ? r : add_e2b_fields(to, d);
 }
 
 /* --- attempts --- */
 
-static void free_attempt(struct attempt *a)
-{
-	if (a->easy) {
-		(void)curl_multi_remove_handle(a->all->multi, a->easy); /* fine when not in it */
-		curl_easy_cleanup(a->easy);
-	}
-	curl_slist_free_all(a->fields);
-	free(a->payload);
-	free(a);
-}
+static void on_late(uv_timer_t *t);
 
-static void unlist(struct attempt *a)
+static void unlist(struct webhooks *w, struct attempt *a)
 {
-	struct attempt **p = &a->all->attempts;
+	struct attempt **p = &w->attempts;
 
 	while (*p != a)
 		p = &(*p)->next;
@@ -226,40 +147,67 @@ static int postpone(struct webhooks *w, const struct store_delivery *d)
 		w->options.store, d->id, clock_realtime_ns() + LIMITED_MS * NS_PER_MS, NULL);
 }
 
+static int send_delivery(struct webhooks *w, const struct store_delivery *d)
+{
+	_cleanup_(buf_done) struct buf fields;
+	const struct delivery what = {.id = d->id,
+		.public_only = d->key_id && !w->options.allow_private,
+		.url = d->url,
+		.body = d->payload,
+		.fields = &fields};
+	int r;
+
+	buf_init(&fields, FIELDS_BYTES);
+	r = add_fields(&fields, d);
+	return r < 0 ? r : deliverer_send(w->deliverer, &what);
+}
+
+/* Claims it first: if the daemon dies now, the next one tries again. */
+static int attempt(struct webhooks *w, const struct store_delivery *d)
+{
+	struct attempt *a = calloc(1, sizeof(*a));
+	uint64_t until = clock_realtime_ns() + CLAIM_S * NS_PER_S;
+	struct error e = {0};
+	int r = a ? store_delivery_claim(w->options.store, d->id, until, &e) : -ENOMEM;
+
+	r = r < 0 ? r : send_delivery(w, d);
+	if (r == -EAGAIN) {
+		w->waits = true;
+		free(a);
+		return store_delivery_claim(w->options.store, d->id, d->next_ns, NULL);
+	}
+	if (r < 0) {
+		log_warn("cannot deliver: %s webhook=%s",
+			r == -EMSGSIZE ? "it is too long" : e.message, d->webhook_id);
+		free(a);
+		return r;
+	}
+	*a = (struct attempt){.next = w->attempts,
+		.id = d->id,
+		.number = d->attempts,
+		.created_ns = d->created_ns,
+		.late_ns = clock_monotonic_ns() + LATE_S * NS_PER_S};
+	(void)snprintf(a->webhook_id, sizeof(a->webhook_id), "%s", d->webhook_id); /* a UUID */
+	w->attempts = a;
+	if (!uv_is_active((uv_handle_t *)&w->late)) /* cannot fail */
+		(void)uv_timer_start(&w->late, on_late, LOOK_MS, LOOK_MS);
+	return 0;
+}
+
 static int begin(void *arg, const struct store_delivery *d)
 {
 	struct webhooks *w = arg;
-	struct attempt *a;
-	struct error e = {0};
 
+	if (w->waits)
+		return 0;
+	if (!deliverer_is_ready(w->deliverer)) {
+		w->waits = true;
+		return 0;
+	}
 	if (!key_rates_take(&w->rates, d->key_id, WEBHOOK_KEY_PER_S, WEBHOOK_ALL_PER_S,
 		    clock_monotonic_ns()))
 		return postpone(w, d);
-	a = calloc(1, sizeof(*a));
-	if (a) {
-		a->all = w;
-		a->easy = curl_easy_init();
-		a->payload = strdup(d->payload);
-	}
-	if (!a || !a->easy || !a->payload ||
-		store_delivery_claim(w->options.store, d->id,
-			clock_realtime_ns() + CLAIM_S * NS_PER_S, &e) < 0) {
-		log_warn("cannot deliver: %s webhook=%s", e.message, d->webhook_id);
-		if (a)
-			free_attempt(a);
-		return -ENOMEM;
-	}
-	a->id = d->id;
-	a->number = d->attempts;
-	a->created_ns = d->created_ns;
-	a->public_only = d->key_id && !w->options.allow_private;
-	(void)snprintf(a->webhook_id, sizeof(a->webhook_id), "%s", d->webhook_id); /* a UUID */
-	a->next = w->attempts;
-	w->attempts = a;
-	add_fields(a, d);
-	set_options(a, d);
-	(void)curl_multi_add_handle(w->multi, a->easy); /* cannot fail for a fresh handle */
-	return 0;
+	return attempt(w, d);
 }
 
 /* 1 s, 2 s, 4 s, ..., 1 h, minus a random part of up to half, so that retries are not
@@ -275,10 +223,10 @@ static uint64_t pause_ns(uint32_t failures)
 	return (ms - random % (ms / 2)) * NS_PER_MS;
 }
 
-static void note_failure(struct attempt *a, const char *why)
+static void note_failure(struct webhooks *w, const struct attempt *a, const char *why)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(10);
-	struct store *s = a->all->options.store;
+	struct store *s = w->options.store;
 	uint64_t now = clock_realtime_ns();
 	bool give_up = now > a->created_ns + WEBHOOK_GIVE_UP_S * NS_PER_S;
 	struct error e = {0};
@@ -294,138 +242,94 @@ static void note_failure(struct attempt *a, const char *why)
 		log_error("%s webhook=%s", e.message, a->webhook_id);
 }
 
-static void note_success(struct attempt *a)
+static void note_success(struct webhooks *w, const struct attempt *a)
 {
 	struct error e = {0};
 
 	metrics_add(METRIC_WEBHOOK_DELIVERIES, "delivered", NULL, 1);
-	if (store_delivery_done(a->all->options.store, a->id, &e) < 0)
+	if (store_delivery_done(w->options.store, a->id, &e) < 0)
 		log_error("%s webhook=%s", e.message, a->webhook_id);
 }
 
-static void conclude(struct attempt *a, CURLcode result)
+static void conclude(struct webhooks *w, struct attempt *a, const struct deliver_said *said)
 {
-	bool cut = a->received > WEBHOOK_ANSWER_MAX; /* we cut it: the status counts */
-	long status = 0;
-	char why[CURL_ERROR_SIZE + 64];
+	char why[64];
 
-	(void)curl_easy_getinfo(a->easy, CURLINFO_RESPONSE_CODE, &status);
-	if ((result == CURLE_OK || cut) && status / 100 == 2) {
-		note_success(a);
-		return;
-	}
-	if (a->refused)
-		(void)snprintf(why, sizeof(why),
-			"its address is not public (serve --webhook-allow-private permits it)");
-	else if (a->large_key)
-		(void)snprintf(why, sizeof(why),
-			"the receiver's certificate has a key of more than %d bits",
-			TLS_LIMITS_KEY_BITS);
-	else if (result == CURLE_OK || cut)
-		(void)snprintf(why, sizeof(why), "the receiver answered %ld", status);
-	else
+	switch ((enum deliver_end)said->end) {
+	case DELIVER_ANSWERED:
+		if (said->status / 100 == 2) {
+			note_success(w, a);
+			return;
+		}
 		(void)snprintf(
-			why, sizeof(why), "%s", *a->why ? a->why : curl_easy_strerror(result));
-	note_failure(a, why);
-}
-
-static void take_results(struct webhooks *w)
-{
-	CURLMsg *m;
-	int left;
-	bool any = false;
-
-	while ((m = curl_multi_info_read(w->multi, &left))) {
-		struct attempt *a;
-		CURLcode result = m->data.result;
-
-		if (m->msg != CURLMSG_DONE)
-			continue;
-		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&a);
-		conclude(a, result);
-		unlist(a);
-		free_attempt(a);
-		any = true;
+			why, sizeof(why), "the receiver answered %u", said->status); /* fits */
+		note_failure(w, a, why);
+		return;
+	case DELIVER_NOT_PUBLIC:
+		note_failure(w, a,
+			"its address is not public (serve --webhook-allow-private permits it)");
+		return;
+	case DELIVER_LARGE_KEY:
+		note_failure(w, a, "the receiver's certificate has a key of more than 4,096 bits");
+		return;
+	default:
+		note_failure(w, a, said->why);
 	}
-	if (any)
-		look_for_due(w);
 }
 
-/* --- curl and the loop --- */
+/* --- the deliverer's callbacks --- */
 
-static void act(struct webhooks *w, curl_socket_t fd, int events)
-{
-	int running;
-
-	(void)curl_multi_socket_action(w->multi, fd, events, &running); /* results tell */
-	take_results(w);
-}
-
-static void on_curl_timer(uv_timer_t *t)
-{
-	act(t->data, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static int on_timeout_wanted(CURLM *multi, long ms, void *arg)
+static void on_ready(void *arg)
 {
 	struct webhooks *w = arg;
 
-	if (ms < 0)
-		(void)uv_timer_stop(&w->curl_timer); /* always 0 */
-	else
-		(void)uv_timer_start(&w->curl_timer, on_curl_timer, (uint64_t)ms, 0);
-	return 0;
+	if (!w->waits)
+		return;
+	w->waits = false;
+	look_for_due(w);
 }
 
-static void on_ready(uv_poll_t *h, int status, int events)
+static bool on_said(const struct deliver_said *said, void *arg)
 {
-	struct watch *watch = h->data;
-	int what = (events & UV_READABLE ? CURL_CSELECT_IN : 0) |
-		   (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0) |
-		   (status < 0 ? CURL_CSELECT_ERR : 0);
+	struct webhooks *w = arg;
+	struct attempt *a = w->attempts;
 
-	act(watch->all, watch->fd, what);
+	while (a && a->id != said->id)
+		a = a->next;
+	if (!a)
+		return false;
+	unlist(w, a);
+	conclude(w, a, said);
+	free(a);
+	webhooks_wake(w);
+	return true;
 }
 
-static void on_watch_closed(uv_handle_t *h)
+static void on_lost(const char *why, void *arg)
 {
-	free(h->data);
-}
+	struct webhooks *w = arg;
+	struct attempt *a;
 
-static struct watch *new_watch(struct webhooks *w, curl_socket_t fd)
-{
-	struct watch *watch = calloc(1, sizeof(*watch));
-
-	if (!watch)
-		return NULL;
-	watch->all = w;
-	watch->fd = fd;
-	watch->poll.data = watch;
-	if (uv_poll_init_socket(w->options.loop, &watch->poll, fd) < 0) {
-		free(watch);
-		return NULL;
+	while ((a = w->attempts)) {
+		unlist(w, a);
+		note_failure(w, a, why);
+		free(a);
 	}
-	(void)curl_multi_assign(w->multi, fd, watch); /* the socket is known: cannot fail */
-	return watch;
+	webhooks_wake(w);
 }
 
-static int on_watch_wanted(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+static void on_late(uv_timer_t *t)
 {
-	struct watch *watch = socket_arg;
-	int events =
-		(what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+	struct webhooks *w = t->data;
+	uint64_t now = clock_monotonic_ns();
+	struct attempt *a = w->attempts;
 
-	if (what == CURL_POLL_REMOVE) {
-		if (watch)
-			uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
-		(void)curl_multi_assign(((struct webhooks *)arg)->multi, fd, NULL);
-		return 0;
-	}
-	if (!watch)
-		watch = new_watch(arg, fd);
-	if (watch)
-		(void)uv_poll_start(&watch->poll, events, on_ready); /* or it times out */
-	return 0;
+	if (!a)
+		(void)uv_timer_stop(t); /* always 0 */
+	while (a && a->late_ns > now)
+		a = a->next;
+	if (a)
+		deliverer_give_up(w->deliverer, "mayfly-deliver did not answer, and was ended");
 }
 
 /* --- due deliveries --- */
@@ -450,7 +354,7 @@ static void look_for_due(struct webhooks *w)
 		(void)uv_timer_start(&w->due, on_due, RETRY_MS, 0);
 		return;
 	}
-	if (next == STORE_NEVER_NS) {
+	if (next == STORE_NEVER_NS || w->waits) {
 		(void)uv_timer_stop(&w->due); /* always 0 */
 		return;
 	}
@@ -468,22 +372,21 @@ void webhooks_wake(struct webhooks *w)
 
 int webhooks_start(const struct webhooks_options *o, struct webhooks **ret, struct error *e)
 {
+	static const struct deliverer_ops ops = {on_ready, on_said, on_lost};
 	struct webhooks *w = calloc(1, sizeof(*w));
+	int r;
 
-	if (w && curl_global_init(CURL_GLOBAL_DEFAULT) == 0)
-		w->multi = curl_multi_init();
-	if (!w || !w->multi) {
-		free(w);
+	if (!w)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "cannot prepare webhooks");
-	}
 	w->options = *o;
-	(void)uv_timer_init(o->loop, &w->curl_timer); /* neither can fail */
-	(void)uv_timer_init(o->loop, &w->due);
-	w->curl_timer.data = w->due.data = w;
-	curl_multi_setopt(w->multi, CURLMOPT_SOCKETFUNCTION, on_watch_wanted);
-	curl_multi_setopt(w->multi, CURLMOPT_SOCKETDATA, w);
-	curl_multi_setopt(w->multi, CURLMOPT_TIMERFUNCTION, on_timeout_wanted);
-	curl_multi_setopt(w->multi, CURLMOPT_TIMERDATA, w);
+	r = deliverer_open(o->loop, o->ca, &ops, w, &w->deliverer, e);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	(void)uv_timer_init(o->loop, &w->due); /* neither can fail */
+	(void)uv_timer_init(o->loop, &w->late);
+	w->due.data = w->late.data = w;
 	*ret = w;
 	webhooks_wake(w);
 	return 0;
@@ -502,14 +405,14 @@ void webhooks_stop(struct webhooks *w)
 {
 	if (!w)
 		return;
+	deliverer_stop(w->deliverer);
 	while (w->attempts) {
 		struct attempt *a = w->attempts;
 
-		unlist(a);
-		free_attempt(a);
+		unlist(w, a);
+		free(a);
 	}
-	(void)curl_multi_cleanup(w->multi); /* calls back to stop watching what is left */
 	w->handles = 2;
-	uv_close((uv_handle_t *)&w->curl_timer, on_closed);
 	uv_close((uv_handle_t *)&w->due, on_closed);
+	uv_close((uv_handle_t *)&w->late, on_closed);
 }

@@ -3,7 +3,8 @@
  * The queue is in the store (store/webhooks.h). Events enter it in the commit that records them, so
  * no event is lost when the daemon or a receiver dies. This module sends them at least once, in
  * order per webhook and one at a time. It retries with growing pauses for WEBHOOK_GIVE_UP_S.
- * Webhooks do not wait for each other. */
+ * Webhooks do not wait for each other. Requests are made by a program in a jail (deliverer.h); this
+ * module has the queue and the secrets that sign. */
 #ifndef DAEMON_WEBHOOKS_H
 #define DAEMON_WEBHOOKS_H
 
@@ -12,11 +13,9 @@
 #include "base/error.h"
 
 enum {
-	WEBHOOK_ATTEMPT_S = 10,	 /* for a request and its whole answer */
 	WEBHOOK_PAUSE_MIN_S = 1, /* after the first failure; doubles each time */
 	WEBHOOK_PAUSE_MAX_S = 3600,
 	WEBHOOK_GIVE_UP_S = 3 * 24 * 3600, /* after the event */
-	WEBHOOK_ANSWER_MAX = 64 * 1024,	   /* bytes of an answer to read */
 	WEBHOOK_KEY_PER_S = 20,		   /* attempts of a key's webhooks; the rest waits */
 	WEBHOOK_ALL_PER_S = 200,
 };

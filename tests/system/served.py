@@ -64,7 +64,7 @@ class Daemon:
     def __init__(self, home, options=()):
         self.home, self.process, self.port, self.options = home, None, 0, tuple(options)
         self.run = os.path.join(home, "run")
-        self.env = {**os.environ, "MAYFLY_HOME": home, "MAYFLY_RUN": self.run}
+        self.env = {"MAYFLY_LIBEXEC": os.path.realpath(BUILD), **os.environ, "MAYFLY_HOME": home, "MAYFLY_RUN": self.run}
 
     def launch(self):
         """Starts it without waiting until it serves."""
@@ -322,6 +322,30 @@ def unary(d, sandbox, method, message):
 
 
 # --- the state of everything ---
+
+def parents():
+    """{pid: (its parent's pid, its name)} of all processes."""
+    found = {}
+    for pid in listing("/proc"):
+        with contextlib.suppress(OSError):
+            if pid.isdigit():
+                with open(f"/proc/{pid}/stat", errors="replace") as f:
+                    name, rest = f.read().rsplit(")", 1)
+                found[int(pid)] = int(rest.split()[1]), name.split("(", 1)[1]
+    return found
+
+
+def descendants(pid, name):
+    """The pids of processes of that name below one."""
+    of = parents()
+
+    def is_below(p):
+        while p in of and p != pid:
+            p = of[p][0]
+        return p == pid
+
+    return [p for p, (_, called) in of.items() if called == name and is_below(p)]
+
 
 def links_of(pid):
     """Where its directory and descriptors lead."""
