@@ -77,7 +77,7 @@ static const struct refusal refusals[] = {
 	{SYS_fspick, ENOSYS},
 	{SYS_move_mount, ENOSYS},
 	{SYS_open_tree, ENOSYS},
-	{NR_MOUNT_SETATTR, ENOSYS},
+	{NR_MOUNT_SETATTR, ENOSYS, .jails = true},
 	/* the machine */
 	{SYS_kexec_load, EPERM},
 	{SYS_kexec_file_load, EPERM},

@@ -18,7 +18,7 @@
 #include "base/cleanup.h"
 #include "jail/deny.h"
 
-enum { NO_FILTER = 255, NR_IO_URING_SETUP = 425, NR_PIDFD_GETFD = 438 };
+enum { NO_FILTER = 255, NR_IO_URING_SETUP = 425, NR_PIDFD_GETFD = 438, NR_MOUNT_SETATTR = 442 };
 
 /* The errno of a call behind the filter; 0: it succeeded. */
 static int result_of(long nr, long a, long b, long c)
@@ -75,6 +75,7 @@ static void test_jails_can_be_made(void **state)
 	(void)state; /* none */
 	assert_int_equal(result_of(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0), 0);
 	assert_int_equal(result_of(SYS_mount, 0, 0, 0), EFAULT);
+	assert_int_equal(result_of(NR_MOUNT_SETATTR, 0, 0, 0), EINVAL);
 	assert_int_equal(result_of(SYS_clone3, 0, 0, 0), EINVAL);
 	assert_int_equal(result_of(SYS_unshare, 0, 0, 0), 0);
 	assert_int_equal(result_of(SYS_socket, AF_INET, SOCK_STREAM, 0), 0);
