@@ -3,9 +3,9 @@
  *
  * It runs in a workshop (io/workshop.h) that keeps the host's network: it sees the host's programs,
  * and neither the daemon's directory nor its processes. It gets one delivery in a packet: the URL,
- * the signed body, the header. It is not trusted, because a receiver may have taken it over: what it
- * says has a fixed size, and if it says anything odd, it is ended. A new one starts with the next
- * delivery, a second later at the earliest.
+ * the signed body, the header. It is not trusted, because a receiver may have taken it over. What
+ * it says has a fixed size, and if it says anything odd, it is ended. A new one starts with the
+ * next delivery, a second later at the earliest.
  *
  *	DOWN	  deliverer_is_ready() starts it
  *	STARTING  a thread of the pool starts it

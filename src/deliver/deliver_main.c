@@ -1,7 +1,7 @@
 /* mayfly-deliver [CA]: sends deliveries to webhooks. The daemon asks for them over a socket, stdin
  * (deliver_wire.h), and starts the program in a jail (daemon/deliverer.h). Receivers are strangers,
- * and tenants choose them: whatever they do to libcurl and OpenSSL, they do it here, where there are
- * no keys, no database and no other work. */
+ * and tenants choose them. Whatever they do to libcurl and OpenSSL, they do it here, where there
+ * are no keys, no database and no other work. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

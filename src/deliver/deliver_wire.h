@@ -1,5 +1,5 @@
-/* What the daemon and mayfly-deliver say to each other over a SEQPACKET socket, the program's stdin.
- * Each message is one packet.
+/* What the daemon and mayfly-deliver say to each other over a SEQPACKET socket, the program's
+ * stdin. Each message is one packet.
  *
  *	daemon -> program   deliver_ask, then the URL, the header's fields and the body. The URL and
  *			    each field ("Name: value") end with a NUL.

@@ -9,9 +9,9 @@
 
 struct request;
 
-/* Reads a packet of n bytes, which it keeps no longer than the call, and gets the request ready. ca:
- * file of trusted authorities, NULL: the host's; borrowed. NULL: the packet is no deliver_ask of
- * this version, or memory is out. */
+/* Reads a packet of n bytes, which it keeps no longer than the call, and gets the request ready.
+ * ca: file of trusted authorities, NULL: the host's; borrowed. NULL: the packet is no deliver_ask
+ * of this version, or memory is out. */
 struct request *request_new(const void *packet, size_t n, const char *ca);
 
 CURL *request_handle(const struct request *r); /* CURLINFO_PRIVATE leads back to r */
