@@ -18,7 +18,7 @@ struct job {
 	const uint8_t *data;
 	size_t n;
 	struct preview *preview;
-	bool hidden[PREVIEW_MAX];
+	bool hidden[PREVIEW_MAX]; /* of the first n bytes */
 };
 
 static void hide(struct job *j, size_t from, size_t to)
@@ -180,8 +180,12 @@ static int put_text(const struct job *j, unsigned how, struct buf *out)
 int preview_put(struct buf *out, const void *data, size_t n, unsigned how,
 	const struct intercept *i, struct preview *p)
 {
-	struct job j = {.data = data, .n = n < PREVIEW_MAX ? n : PREVIEW_MAX, .preview = p};
+	struct job j;
 
+	j.data = data;
+	j.n = n < PREVIEW_MAX ? n : PREVIEW_MAX;
+	j.preview = p;
+	memset(j.hidden, 0, j.n);
 	if (i)
 		hide_secrets(&j, i);
 	hide_words(&j, how | (n > PREVIEW_MAX ? PREVIEW_CUT : 0));

@@ -225,6 +225,25 @@ static int put_ascii(struct buf *out, char c, unsigned how)
 	return put(out, &c, 1);
 }
 
+/* Returns how many bytes here are printable ASCII that stays, in whole words; most text is. */
+static size_t plain_run(const uint8_t *p, size_t n, unsigned how)
+{
+	size_t at = 0;
+
+	while (at < n && p[at] >= ' ' && p[at] < 0x7f &&
+		!(how & SHOWN_TEXT_QUOTED && (p[at] == '"' || p[at] == '\\')))
+		at++;
+	return at == n || p[at] < 0x80 ? at : 0;
+}
+
+static int put_run(struct buf *out, const uint8_t *p, size_t n)
+{
+	size_t len = buf_len(out), room = len < out->max ? out->max - 1 - len : 0;
+	int r = buf_add(out, p, n < room ? n : room);
+
+	return r || n <= room ? r : -EMSGSIZE;
+}
+
 int shown_text_add(struct buf *out, const void *text, size_t n, unsigned how)
 {
 	const uint8_t *p = text;
@@ -235,6 +254,11 @@ int shown_text_add(struct buf *out, const void *text, size_t n, unsigned how)
 	for (size_t at = 0, bytes; r == 0 && at < n; at += bytes) {
 		uint32_t c = 0;
 
+		bytes = word ? 0 : plain_run(p + at, n - at, how);
+		if (bytes) {
+			r = put_run(out, p + at, bytes);
+			continue;
+		}
 		bytes = decode(p + at, n - at, &c);
 		if (word == 0 && bytes)
 			plain = is_plain_word(p + at, n - at, &word);
