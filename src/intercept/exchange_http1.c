@@ -378,7 +378,8 @@ static struct exchange_verdict judge_held(
 static int held_headers(
 	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret)
 {
-	return held_headers_make(&http_parser_head(x->http1->requests)->headers, q->intercept, ret);
+	return held_headers_make(
+		&http_parser_head(x->http1->requests)->headers, NULL, q->intercept, ret);
 }
 
 static int renew(struct exchange *x)

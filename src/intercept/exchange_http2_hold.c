@@ -136,10 +136,12 @@ struct exchange_verdict http2_judge_held(
 int http2_held_headers(
 	struct exchange *x, struct exchange_request_state *q, struct held_headers *ret)
 {
-	struct http2_head head;
+	struct http2_stream *s = stream_of(x, q);
+	struct http2_head head, trailers;
 
-	http2_read_head(&stream_of(x, q)->held_head, &head);
-	return held_headers_make(&head.fields, q->intercept, ret);
+	http2_read_head(&s->held_head, &head);
+	http2_read_head(&s->from[EXCHANGE_GUEST].trailers, &trailers);
+	return held_headers_make(&head.fields, &trailers.fields, q->intercept, ret);
 }
 
 void http2_let_go(struct exchange *x, struct exchange_request_state *q, bool allowed)

@@ -148,6 +148,7 @@ struct item {
 	const struct http_header *header;
 	enum use use;
 	unsigned index;
+	bool trailer;
 };
 
 /* Servers may take an underscore for a hyphen, so the order of such names is kept, too. */
@@ -192,7 +193,8 @@ static bool digest(
 		if (items[i].use == HARMLESS || (action && items[i].use != ACTION))
 			continue;
 		any = true;
-		good = add_name(c, h->name) && EVP_DigestUpdate(c, h->value, h->value_len + 1);
+		good = EVP_DigestUpdate(c, "\n", items[i].trailer) && add_name(c, h->name) &&
+		       EVP_DigestUpdate(c, h->value, h->value_len + 1);
 	}
 	good = good && EVP_DigestFinal_ex(c, hash, NULL);
 	EVP_MD_CTX_free(c);
@@ -235,14 +237,16 @@ static int write_value(struct held_headers *h, const struct http_header *from,
 	return note ? write_text(h, note, HELD_HEADER_VALUE_MAX, NULL, ret) : -ENOMEM;
 }
 
-static int show(struct held_headers *h, const struct http_header *from, const struct intercept *i)
+static int show(struct held_headers *h, const struct item *item, const struct intercept *i)
 {
+	_cleanup_free_ char *name =
+		str_printf("%s%s", item->header->name, item->trailer ? " (trailer)" : "");
 	struct held_header one = {NULL, NULL};
-	int r = 0;
+	int r = name ? 0 : -ENOMEM;
 
-	if (h->count < HELD_HEADERS_MAX) {
-		r = write_text(h, from->name, HELD_HEADER_NAME_MAX, i, &one.name);
-		r = r ? r : write_value(h, from, i, &one.value);
+	if (r == 0 && h->count < HELD_HEADERS_MAX) {
+		r = write_text(h, name, HELD_HEADER_NAME_MAX, i, &one.name);
+		r = r ? r : write_value(h, item->header, i, &one.value);
 	}
 	if (one.name && one.value)
 		h->list[h->count++] = one;
@@ -258,25 +262,37 @@ static int show_all(struct held_headers *h, const struct item *items, unsigned c
 
 	for (unsigned n = 0; r == 0 && n < count; n++)
 		if (items[n].use == use)
-			r = show(h, items[n].header, i);
+			r = show(h, &items[n], i);
 	return r;
 }
 
-int held_headers_make(
-	const struct http_headers *from, const struct intercept *i, struct held_headers *ret)
+/* Programs send no trailers by themselves. */
+static void take(struct item *items, unsigned n, const struct http_headers *from, bool trailer)
 {
-	_cleanup_free_ struct item *items = calloc(from->count + 1, sizeof(items[0]));
+	for (unsigned i = 0; i < from->count; i++, n++) {
+		enum use use = use_of(&from->items[i]);
+
+		items[n] = (struct item){
+			&from->items[i], trailer && use != ACTION ? SHOWN : use, n, trailer};
+	}
+}
+
+int held_headers_make(const struct http_headers *from, const struct http_headers *trailers,
+	const struct intercept *i, struct held_headers *ret)
+{
+	unsigned count = from->count + (trailers ? trailers->count : 0);
+	_cleanup_free_ struct item *items = calloc(count + 1, sizeof(items[0]));
 	int r;
 
 	*ret = (struct held_headers){.count = 0};
 	if (!items)
 		return -ENOMEM;
-	for (unsigned n = 0; n < from->count; n++)
-		items[n] = (struct item){&from->items[n], use_of(&from->items[n]), n};
-	qsort(items, from->count, sizeof(items[0]), compare);
-	if (!digest(items, from->count, false, ret->digest) ||
-		!digest(items, from->count, true, ret->action))
+	take(items, 0, from, false);
+	if (trailers)
+		take(items, from->count, trailers, true);
+	qsort(items, count, sizeof(items[0]), compare);
+	if (!digest(items, count, false, ret->digest) || !digest(items, count, true, ret->action))
 		return -ENOMEM;
-	r = show_all(ret, items, from->count, ACTION, i);
-	return r ? r : show_all(ret, items, from->count, SHOWN, i);
+	r = show_all(ret, items, count, ACTION, i);
+	return r ? r : show_all(ret, items, count, SHOWN, i);
 }

@@ -39,8 +39,9 @@ struct held_headers {
 	size_t used;
 };
 
-/* Returns 0 or -ENOMEM. i: whose secrets are hidden, or NULL. */
-int held_headers_make(
-	const struct http_headers *from, const struct intercept *i, struct held_headers *ret);
+/* Returns 0 or -ENOMEM. trailers: of the request, as far as they were received; none of them is
+ * harmless or usual. NULL: the server gets none. i: whose secrets are hidden, or NULL. */
+int held_headers_make(const struct http_headers *from, const struct http_headers *trailers,
+	const struct intercept *i, struct held_headers *ret);
 
 #endif

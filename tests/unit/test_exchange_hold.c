@@ -688,6 +688,32 @@ static void a_stream_gets_another_server(void **state)
 	close_scene(&s);
 }
 
+/* They go to the server, so they are part of the question. */
+static void trailers_are_digested(void **state)
+{
+	static const char *const trailers[] = {NULL, "x-amz-target=A", "x-amz-target=B", "date=A"};
+	char seen[ARRAY_SIZE(trailers)][EXCHANGE_DIGEST_BYTES];
+	struct scene s;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(trailers); i++) {
+		open_scene(&s);
+		(void)peer_request(&s.guest, BUY2, "order", 0, trailers[i]);
+		run(&s);
+		assert_int_equal(s.p.asked, 1);
+		copy(seen[i], sizeof(seen[i]), s.p.digest);
+		for (unsigned n = 0; n < i; n++)
+			assert_string_not_equal(seen[i], seen[n]);
+		if (i == 2)
+			assert_string_equal(s.p.headers, "x-amz-target (trailer): B\n");
+		close_scene(&s);
+	}
+	open_scene(&s); /* as a header it is another question */
+	(void)peer_request(&s.guest, BUY2 "x-amz-target=A", "order", 0, NULL);
+	run(&s);
+	assert_string_not_equal(s.p.digest, seen[1]);
+	close_scene(&s);
+}
+
 /* Bytes far behind the preview make another question, in both versions. */
 static void all_of_a_body_is_digested(void **state)
 {
@@ -851,6 +877,7 @@ int main(void)
 		cmocka_unit_test(a_large_form_of_a_stream),
 		cmocka_unit_test(a_stream_waits_alone),
 		cmocka_unit_test(a_stream_gets_another_server),
+		cmocka_unit_test(trailers_are_digested),
 		cmocka_unit_test(all_of_a_body_is_digested),
 		cmocka_unit_test(a_member_that_stands_twice_is_denied),
 		cmocka_unit_test(a_stream_has_the_same_digest),
