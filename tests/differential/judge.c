@@ -5,11 +5,12 @@
  *
  * Reads lines of JSON on standard input, and answers each with one line:
  *
- *	{"policies": [DOCUMENT, ...]}		true, or an error's message; replaces the ones before
+ *	{"policies": [DOCUMENT, ...]}		true, or an error's message
  *	{"cases": [[METHOD, TARGET, HEADERS, BODY], ...]}
  *						for each case a list with, for each policy,
  *						[ACTION, RULE, UNCLEAR or null]
  *
+ * Policies replace those before.
  * TARGET and BODY are in hexadecimal digits, as they may have any bytes. HEADERS is a list of
  * [NAME, VALUE]. */
 #include <errno.h>
@@ -150,7 +151,7 @@ static json_t *judge_all(json_t *c)
 
 	take_request(c, &q);
 	for (unsigned i = 0; i < policy_count; i++)
-		(void)json_array_append_new(list, judge(&policies[i], &q)); /* what is missing shows */
+		(void)json_array_append_new(list, judge(&policies[i], &q)); /* a gap shows */
 	free(q.target);
 	free(q.body);
 	return list;
@@ -177,7 +178,7 @@ int main(void)
 	while (getline(&text, &cap, stdin) > 0) {
 		json_t *line = json_loads(text, 0, NULL), *told = answer(line);
 
-		(void)json_dumpf(told, stdout, JSON_COMPACT | JSON_ENCODE_ANY); /* the reader notices */
+		(void)json_dumpf(told, stdout, JSON_COMPACT | JSON_ENCODE_ANY); /* a gap shows */
 		(void)puts("");
 		(void)fflush(stdout);
 		json_decref(told);
