@@ -1,5 +1,5 @@
-/* Judges requests by policies, for programs that compare verdicts with what servers do. It is what a
- * worker does with an intercepted request, without the network.
+/* Judges requests by policies, for programs that compare verdicts with what servers do. It does what
+ * a worker does with an intercepted request, without the network.
  *
  *	policy-judge
  *
@@ -166,7 +166,9 @@ static json_t *answer(json_t *line)
 		return take_policies(list);
 	told = json_array();
 	json_array_foreach(json_object_get(line, "cases"), i, c)
+	{
 		(void)json_array_append_new(told, judge_all(c)); /* likewise */
+	}
 	return told;
 }
 
