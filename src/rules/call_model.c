@@ -177,20 +177,19 @@ static bool is_run_by_program(unsigned api, const char *type)
 	return false;
 }
 
+/* OpenAI wants a type. Servers with the same API take a tool without one for a function, so it counts
+ * as both. */
 static void end_tool(struct call_reader *r)
 {
 	const struct call_tool *t = &r->tool;
+	bool ours = t->typed ? is_run_by_program(r->call.apis, t->type) : t->named;
 
 	if (r->call.apis & CALL_GOOGLE)
 		return; /* each member was taken */
-	if (t->typed ? is_run_by_program(r->call.apis, t->type)
-		     : t->named && r->call.apis & CALL_ANTHROPIC)
+	if (ours)
 		call_add_name(r, &r->call.tools, t->named ? t->name : t->type);
-	else
-		add_server_tool(r, t->typed && t->type[0] ? t->type : "unknown");
-	/* some servers take "function" for the type that is missing */
-	if (!t->typed && t->named && !(r->call.apis & CALL_ANTHROPIC))
-		call_add_name(r, &r->call.tools, t->name);
+	if (!ours || (!t->typed && !(r->call.apis & CALL_ANTHROPIC)))
+		add_server_tool(r, t->typed ? t->type : "unknown");
 }
 
 static void take_tool_name(struct call_reader *r, const struct json_stream_token *t)
@@ -205,8 +204,8 @@ static void take_tool_name(struct call_reader *r, const struct json_stream_token
 
 static void take_tool_type(struct call_reader *r, const struct json_stream_token *t)
 {
-	if (t->kind == JSON_STREAM_NULL)
-		return;
+	if (t->kind == JSON_STREAM_NULL || (t->kind == JSON_STREAM_STRING && t->n == 0))
+		return; /* for many servers that is the same as none */
 	if (!is_text(t, CALL_WORD_MAX / 2)) {
 		call_unclear(r, "the type of a tool is no string, or too long");
 		return;
