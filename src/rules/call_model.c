@@ -198,6 +198,8 @@ static void take_tool_name(struct call_reader *r, const struct json_stream_token
 		call_unclear(r, "the name of a tool is no string, or too long");
 		return;
 	}
+	if (r->tool.named && strcmp(r->tool.name, t->text) != 0)
+		call_unclear(r, "a tool of it has two names");
 	memcpy(r->tool.name, t->text, t->n + 1);
 	r->tool.named = true;
 }
@@ -338,6 +340,44 @@ static void close_level(struct call_reader *r, unsigned depth)
 		end_tool(r);
 }
 
+static bool is_word(const struct json_stream_token *t, const char *word)
+{
+	return t->n == strlen(word) && memcmp(t->text, word, t->n) == 0;
+}
+
+/* Whether a member is spelled as the APIs do. Servers that know one spelling only ignore it in any
+ * other, and then the request has no limit, or its tool another type. */
+static bool is_spelled(
+	const struct call_reader *r, enum call_key key, const struct json_stream_token *t)
+{
+	static const struct {
+		enum call_key key;
+		const char *text;
+	} exact[] = {
+		{KEY_MAX_COMPLETION_TOKENS, "max_completion_tokens"},
+		{KEY_MAX_OUTPUT_TOKENS, "max_output_tokens"},
+		{KEY_MAX_TOKENS, "max_tokens"},
+		{KEY_MODEL, "model"},
+		{KEY_NAME, "name"},
+		{KEY_TYPE, "type"},
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(exact); i++)
+		if (exact[i].key == key)
+			return is_word(t, exact[i].text) ||
+			       (r->call.apis & CALL_GOOGLE && is_word(t, "maxOutputTokens"));
+	return true;
+}
+
+/* The root, and the members that narrow what a request may do. */
+static bool is_judged(const struct call_reader *r, unsigned depth)
+{
+	enum call_key root = r->levels[1].key;
+
+	return depth == 1 || root == KEY_TOOLS || root == KEY_FUNCTIONS ||
+	       root == KEY_GENERATION_CONFIG;
+}
+
 static void take_key(struct call_reader *r, const struct json_stream_token *t)
 {
 	struct call_level *l = &r->levels[t->depth - 1];
@@ -352,6 +392,8 @@ static void take_key(struct call_reader *r, const struct json_stream_token *t)
 	r->key = call_key_of(t->text, t->n);
 	if (t->depth == 3 && r->levels[1].key == KEY_TOOLS)
 		call_word(t->text, r->key_text);
+	if (is_judged(r, t->depth) && !is_spelled(r, r->key, t))
+		call_unclear(r, "a member of it has an unusual spelling");
 	bit = UINT64_C(1) << r->key;
 	if (r->key != KEY_OTHER && r->key != KEY_FETCHED && l->seen & bit)
 		call_unclear(r, twice);
