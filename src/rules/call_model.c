@@ -177,8 +177,8 @@ static bool is_run_by_program(unsigned api, const char *type)
 	return false;
 }
 
-/* OpenAI wants a type. Servers with the same API take a tool without one for a function, so it counts
- * as both. */
+/* OpenAI wants a type. Servers with the same API take a tool without one for a function, so it
+ * counts as both. */
 static void end_tool(struct call_reader *r)
 {
 	const struct call_tool *t = &r->tool;

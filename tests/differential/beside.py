@@ -217,7 +217,7 @@ class Run:
         self.random = random.Random(f"{name} {seed}")
         self.seconds, self.end = seconds, None
         self.count = self.allowed = self.read = 0
-        self.found = {}  # texts by what they are alike in
+        self.found = {}  # inputs by what they are alike in
 
     def feed(self, make, compare):
         """make(random): an input. compare(inputs): for each, (allowed, read, [why, ...])."""
@@ -257,7 +257,8 @@ def minimised(given, why, compare):
     return given
 
 
-def run_case(fn, seed, seconds):
+def run_case(fn, seed, seconds, is_open):
+    """is_open: the differences that test_known lists as not repaired yet."""
     run = Run(fn.__name__, seed, seconds)
     try:
         fn(run)
@@ -268,6 +269,7 @@ def run_case(fn, seed, seconds):
         traceback.print_exc(file=sys.stdout)
         print(f"not ok - {fn.__name__}: it broke", flush=True)
         return 1
+    run.found = {why: given for why, given in run.found.items() if why not in is_open}
     if not run.read:
         run.found["it reads nothing"] = ""
     for why, given in list(run.found.items())[:SHOWN]:
@@ -286,7 +288,7 @@ def option(arguments, name, default):
     return value
 
 
-def main():
+def main(is_open=()):
     arguments = sys.argv[1:]
     seconds = option(arguments, "--seconds", 300 if os.environ.get("TEST_THOROUGH") else 60)
     seed = option(arguments, "--seed", 1)
@@ -295,7 +297,7 @@ def main():
         print(f"cases: {' '.join(fn.__name__ for fn in CASES)}", file=sys.stderr)
         return 2
     try:
-        return 1 if sum([run_case(fn, seed, seconds / len(cases)) for fn in cases]) else 0
+        return 1 if sum([run_case(fn, seed, seconds / len(cases), is_open) for fn in cases]) else 0
     finally:
         for process in started.values():
             if isinstance(process, Process):

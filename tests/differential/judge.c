@@ -1,5 +1,5 @@
-/* Judges requests by policies, for programs that compare verdicts with what servers do. It does what
- * a worker does with an intercepted request, without the network.
+/* Judges requests by policies, for programs that compare verdicts with what servers do. It does
+ * what a worker does with an intercepted request, without the network.
  *
  *	policy-judge
  *

@@ -143,13 +143,21 @@ function forms(extended) {
 	return app;
 }
 
+// --- plain paths ---
+
+// A path of another machine (\\\\server\\share) has no place here.
+function normalOfWindows(text) {
+	const plain = path.win32.normalize(text).replaceAll('\\', '/');
+	return plain.startsWith('//') ? [] : [plain];
+}
+
 // --- the protocol ---
 
 const readers = {
 	v8: data => parsed(data, callsOf),
 	'model-v8': data => parsed(data, value => value),
 	queries,
-	normal: data => [path.posix.normalize(data.toString()), path.win32.normalize(data.toString()).replaceAll('\\', '/')],
+	normal: data => [path.posix.normalize(data.toString()), ...normalOfWindows(data.toString())],
 };
 
 const ports = {
