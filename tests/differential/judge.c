@@ -108,6 +108,8 @@ static void take_request(json_t *c, struct request *q)
 		.name = "server.example",
 		.port = 443,
 		.tls = true,
+		.query = query,
+		.headers = &q->headers,
 		.method = json_string_value(json_array_get(c, 0)),
 		.has_body = q->body_bytes > 0};
 	q->asked.two_methods = rules_has_two_methods(&q->headers, query);
