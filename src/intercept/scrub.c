@@ -308,6 +308,8 @@ static size_t compare_each(const struct scrub *s, const uint8_t *p, size_t from,
 
 typedef uint8_t lanes __attribute__((vector_size(32)));
 
+enum { TWO_VECTORS = 2 * sizeof(lanes) };
+
 static inline bool any(const lanes *v)
 {
 	uint64_t words[4];
@@ -316,27 +318,36 @@ static inline bool any(const lanes *v)
 	return words[0] | words[1] | words[2] | words[3];
 }
 
-/* The same, for as many places at a time as a vector has bytes. All bytes of all places are
- * compared, however many are equal. */
-static inline __attribute__((always_inline)) size_t compare_vectors(
-	const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
+/* Which of the places of a vector have the anchor. All bytes of all places are compared, however
+ * many are equal. */
+static inline __attribute__((always_inline)) void compare_vector(
+	const uint8_t *p, const lanes anchor[ANCHOR], lanes *hits)
 {
-	lanes anchors[FEW][ANCHOR], at, equal, hits;
+	lanes equal = ~(lanes){0}, at;
 
-	for (unsigned i = 0; i < s->count; i++)
+#pragma GCC unroll 8
+	for (unsigned n = 0; n < ANCHOR; n++) {
+		memcpy(&at, p + n, sizeof(at));
+		equal &= (lanes)(at == anchor[n]);
+	}
+	*hits |= equal;
+}
+
+/* The same as compare_each(), for two vectors of places at a time. */
+static inline __attribute__((always_inline)) size_t compare_vectors(
+	const struct scrub *s, unsigned count, const uint8_t *p, size_t from, size_t stop)
+{
+	lanes anchors[FEW][ANCHOR], hits;
+
+	for (unsigned i = 0; i < count; i++)
 		for (unsigned n = 0; n < ANCHOR; n++)
 			memset(&anchors[i][n], (int)(s->patterns[i].anchor >> 8 * n & 0xff),
 				sizeof(lanes));
-	for (; stop - from >= sizeof(lanes); from += sizeof(lanes)) {
+	for (; stop - from >= TWO_VECTORS; from += TWO_VECTORS) {
 		hits = (lanes){0};
-		for (unsigned i = 0; i < s->count; i++) {
-			equal = ~(lanes){0};
-#pragma GCC unroll 8
-			for (unsigned n = 0; n < ANCHOR; n++) {
-				memcpy(&at, p + from + n, sizeof(at));
-				equal &= (lanes)(at == anchors[i][n]);
-			}
-			hits |= equal;
+		for (unsigned i = 0; i < count; i++) {
+			compare_vector(p + from, anchors[i], &hits);
+			compare_vector(p + from + sizeof(lanes), anchors[i], &hits);
 		}
 		if (any(&hits))
 			break;
@@ -344,20 +355,22 @@ static inline __attribute__((always_inline)) size_t compare_vectors(
 	return compare_each(s, p, from, stop);
 }
 
+/* The compiler keeps the anchor of one pattern in registers. */
 static __attribute__((target("avx2"))) size_t compare_avx2(
 	const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	return compare_vectors(s, p, from, stop);
+	return s->count == 1 ? compare_vectors(s, 1, p, from, stop)
+			     : compare_vectors(s, s->count, p, from, stop);
 }
 
 static size_t compare_sse2(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	return compare_vectors(s, p, from, stop);
+	return compare_vectors(s, s->count, p, from, stop);
 }
 
 static size_t compare(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)
 {
-	if (stop - from < sizeof(lanes))
+	if (stop - from < TWO_VECTORS)
 		return compare_each(s, p, from, stop);
 	return __builtin_cpu_supports("avx2") ? compare_avx2(s, p, from, stop)
 					      : compare_sse2(s, p, from, stop);
