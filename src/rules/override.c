@@ -1,4 +1,5 @@
 /* Where servers find another method, path or action than the request line's, or several of them. */
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -23,10 +24,27 @@ static const char *const actions[] = {"x-amz-target", "x-amz-copy-source", "x-am
 	"x-ms-copy-source", "x-ms-rename-source", "x-goog-copy-source", "x-copy-from", "soapaction",
 	"destination", "prefer", "next-action", "x-action", "x-operation", "x-command", NULL};
 
+/* As strcasestr(), which prepares more than it looks at in short texts. */
+static bool has_word(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (; *text; text++)
+		if (tolower((unsigned char)*text) == *word && strncasecmp(text, word, n) == 0)
+			return true;
+	return false;
+}
+
+/* The first letter rules out nearly all of them. */
+static bool is_name(const char *name, const char *want)
+{
+	return (name[0] | 0x20) == want[0] && http_is_same_name(name, want);
+}
+
 static bool is_one_of(const char *name, const char *const *names)
 {
 	for (; *names; names++)
-		if (http_is_same_name(name, *names))
+		if (is_name(name, *names))
 			return true;
 	return false;
 }
@@ -58,23 +76,31 @@ bool rules_has_two_paths(const struct http_headers *headers)
 /* SOAP 1.2 has the action in the type of the body. */
 bool rules_is_action(const struct http_header *header)
 {
+	if (!strchr("cdnpsx", tolower((unsigned char)header->name[0])))
+		return false;
 	return is_one_of(header->name, actions) ||
-	       (http_is_same_name(header->name, "content-type") &&
-		       strcasestr(header->value, "soap"));
+	       (is_name(header->name, "content-type") && has_word(header->value, "soap"));
 }
 
 /* --- batches --- */
 
-static bool has_batch_type(const struct http_headers *headers)
+static bool is_batch_type(const char *type)
 {
 	static const char *const types[] = {
 		"multipart/mixed", "multipart/batch", "multipart/parallel", "application/http"};
 
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (has_word(type, types[i]))
+			return true;
+	return false;
+}
+
+static bool has_batch_type(const struct http_headers *headers)
+{
 	for (unsigned i = 0; headers && i < headers->count; i++)
-		for (size_t n = 0; n < ARRAY_SIZE(types); n++)
-			if (http_is_same_name(headers->items[i].name, "content-type") &&
-				strcasestr(headers->items[i].value, types[n]))
-				return true;
+		if (is_name(headers->items[i].name, "content-type") &&
+			is_batch_type(headers->items[i].value))
+			return true;
 	return false;
 }
 
@@ -83,6 +109,8 @@ static bool is_segment(const char *s, size_t n, const char *word)
 {
 	size_t bytes = strlen(word);
 
+	if (tolower((unsigned char)*s) != *word)
+		return false;
 	while (n && (s[n - 1] == '.' || s[n - 1] == ' '))
 		n--;
 	return (n == bytes || (n > bytes && strchr(".%", s[bytes]))) &&

@@ -136,9 +136,8 @@ static unsigned lower(unsigned c)
 	return c >= 'A' && c <= 'Z' ? c | 0x20 : c;
 }
 
-/* A letter in lower case; one beyond 16 bits is 0xFFFF. A byte that is no UTF-8 counts as a letter
- * of its own. Moves *s behind it. */
-static uint16_t next_letter(const char **s)
+/* One beyond 16 bits is 0xFFFF. A byte that is no UTF-8 counts as a letter of its own. */
+static uint16_t next_encoded(const char **s)
 {
 	unsigned c = next_byte(s), more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
 	const char *at = *s;
@@ -153,6 +152,17 @@ static uint16_t next_letter(const char **s)
 	}
 	*s = at;
 	return (uint16_t)(letter > UINT16_MAX ? UINT16_MAX : lower(letter));
+}
+
+/* A letter in lower case. Moves *s behind it. */
+static uint16_t next_letter(const char **s)
+{
+	unsigned c = (unsigned char)**s;
+
+	if (c == '%' || c >= 0x80)
+		return next_encoded(s);
+	(*s)++;
+	return (uint16_t)lower(c);
 }
 
 static bool is_soft(uint16_t c)
@@ -179,6 +189,9 @@ static void add_ends(struct path_reading *r, unsigned at)
 	unsigned dot;
 
 	add_end(r, at);
+	while (at > 1 && r->letters[at - 1] == '/')
+		at--;
+	add_end(r, at); /* "/a./" */
 	while (at > 1 && (r->letters[at - 1] == '/' || is_soft(r->letters[at - 1])))
 		at--;
 	add_end(r, at);
@@ -222,10 +235,19 @@ static void trim(const struct path_reading *from, struct path_reading *to)
 void path_widen(const char *path, struct path_wide *ret)
 {
 	struct path_reading *r = &ret->readings[0];
+	bool soft = false;
 
-	for (r->count = 0; *path && r->count < RULES_PATH_MAX;)
-		r->letters[r->count++] = next_letter(&path);
+	r->ascii = true;
+	for (r->count = 0; *path && r->count < RULES_PATH_MAX; r->count++) {
+		r->letters[r->count] = next_letter(&path);
+		soft = soft || is_soft(r->letters[r->count]);
+		r->ascii = r->ascii && r->letters[r->count] < 0x80;
+	}
 	find_ends(r);
+	ret->count = 1;
+	if (!soft)
+		return;
+	ret->readings[1].ascii = r->ascii;
 	trim(r, &ret->readings[1]);
 	find_ends(&ret->readings[1]);
 	ret->count = ret->readings[1].count < r->count ? 2 : 1;
@@ -350,26 +372,117 @@ static bool take(struct matcher *m, unsigned c, struct path_steps *steps)
 }
 
 /* at: the place where it begins. */
-static void begin(struct matcher *m, const char *pattern, size_t n, size_t at, bool wide)
+static void begin(struct matcher *m, size_t at)
 {
-	m->pattern = pattern;
-	m->n = m->early = n;
-	m->wide = wide;
-	m->words = (unsigned)(n / 64 + 1);
+	m->words = (unsigned)(m->n / 64 + 1);
 	memset(&m->now, 0, m->words * sizeof(m->now.words[0]));
 	enter(m, &m->now, at);
+}
+
+/* --- the quick way: back to the last asterisk after a mismatch --- */
+
+enum quick { QUICK_NO, QUICK_YES, QUICK_GIVES_UP };
+
+/* A text of either kind. */
+struct text {
+	const char *bytes;
+	const uint16_t *letters; /* in place of bytes, for wide matches */
+	size_t n;
+};
+
+static unsigned letter_at(const struct text *t, size_t i)
+{
+	return t->letters ? t->letters[i] : (unsigned char)t->bytes[i];
+}
+
+/* Where to go on after a mismatch: behind an asterisk, which then matches one more letter. */
+struct retry {
+	size_t pattern, text;
+	bool set;
+};
+
+static bool try_again(
+	struct retry *some, struct retry *any, const struct text *t, size_t *p, size_t *at)
+{
+	struct retry *r = some;
+
+	if (!some->set || some->text >= t->n || letter_at(t, some->text) == '/') {
+		some->set = false;
+		r = any;
+	}
+	if (!r->set || r->text >= t->n)
+		return false;
+	*p = r->pattern;
+	*at = ++r->text;
+	return true;
+}
+
+/* Takes an asterisk, or two. False: it is a segment that would be empty. */
+static bool take_asterisk(const struct matcher *m, const struct text *t, struct retry *some,
+	struct retry *any, size_t *p, size_t *at)
+{
+	bool two = *p + 1 < m->n && m->pattern[*p + 1] == '*';
+
+	if (!two && is_segment(m, *p)) {
+		if (*at >= t->n || letter_at(t, *at) == '/')
+			return false;
+		(*at)++;
+	}
+	*p += two ? 2 : 1;
+	*(two ? any : some) = (struct retry){*p, *at, true};
+	if (two)
+		some->set = false;
+	return true;
+}
+
+/* Matches the first n places of a pattern. It is much faster than following all ways at once, as
+ * long as few asterisks are tried again; then it gives up. */
+static enum quick match_quickly(
+	const struct matcher *m, const struct text *t, struct path_steps *steps)
+{
+	struct retry some = {.set = false}, any = {.set = false};
+	size_t p = 0, at = 0;
+
+	for (size_t tries = 2 * (m->n + t->n) + 16; tries && steps->left; tries--) {
+		bool good;
+
+		steps->left--;
+		if (p < m->n && m->pattern[p] == '*') {
+			good = take_asterisk(m, t, &some, &any, &p, &at);
+		} else if (p == m->n && at == t->n) {
+			return QUICK_YES;
+		} else {
+			unsigned c = p < m->n ? (unsigned char)m->pattern[p] : 0;
+
+			good = p < m->n && at < t->n &&
+			       (m->wide ? lower(c) : c) == letter_at(t, at);
+			p += good;
+			at += good;
+		}
+		if (!good && !try_again(&some, &any, t, &p, &at))
+			return QUICK_NO;
+	}
+	return QUICK_GIVES_UP; /* there may be no steps for the other way, either */
 }
 
 bool path_matches(const char *pattern, const char *text, struct path_steps *steps)
 {
 	size_t n = strlen(pattern), same = 0;
 	struct matcher m;
+	struct text t = {.bytes = text, .n = strlen(text)};
+	enum quick quick;
 
 	while (pattern[same] == text[same] && text[same] && pattern[same] != '*')
 		same++;
 	if (pattern[same] != '*' || n > PLACES_MAX) /* most patterns end here */
 		return pattern[same] == text[same] && n <= PLACES_MAX;
-	begin(&m, pattern, n, same, false);
+	m.pattern = pattern;
+	m.n = m.early = n;
+	m.wide = false;
+	quick = match_quickly(&m, &t, steps);
+	if (quick != QUICK_GIVES_UP)
+		return quick == QUICK_YES;
+	begin(&m, same);
 	for (text += same; *text; text++)
 		if (!take(&m, (unsigned char)*text, steps))
 			return false;
@@ -384,26 +497,64 @@ static bool ends_at(const struct matcher *m, const struct path_reading *r, unsig
 	return false;
 }
 
-/* A pattern in wide form: without slashes at its end. It may end before a slash and asterisks. */
-static void begin_wide(struct matcher *m, const char *pattern)
+/* A pattern in wide form may end before slashes at its end, or before a slash and asterisks. */
+static void find_end(struct matcher *m, const char *pattern)
 {
-	size_t n = strlen(pattern), stars = 0;
+	size_t early = strlen(pattern), stars = 0;
 
-	while (n > 1 && pattern[n - 1] == '/')
-		n--;
-	begin(m, pattern, n, 0, true);
-	while (stars < n && pattern[n - 1 - stars] == '*')
+	m->pattern = pattern;
+	m->n = early;
+	m->wide = true;
+	while (early > 1 && pattern[early - 1] == '/')
+		early--;
+	while (stars < m->n && pattern[m->n - 1 - stars] == '*')
 		stars++;
-	if (stars && stars < n && pattern[n - 1 - stars] == '/')
-		m->early = n - 1 - stars;
+	if (stars && stars < m->n && pattern[m->n - 1 - stars] == '/')
+		early = m->n - 1 - stars;
+	m->early = early;
+}
+
+/* Whether a pattern has letters of ASCII only, and no asterisks between slashes. */
+static bool is_simple(const char *s)
+{
+	for (; (s = strpbrk(s, "%*")); s++)
+		if (*s == '%' || (s[1] == '*' && s[2] == '/'))
+			return false;
+	return true;
+}
+
+/* All ends of a reading, each as a text of its own. */
+static enum quick reading_matches_quickly(
+	const struct matcher *m, const struct path_reading *r, struct path_steps *steps)
+{
+	enum quick all = QUICK_NO;
+	struct matcher part;
+
+	if (!r->ascii || !is_simple(m->pattern))
+		return QUICK_GIVES_UP;
+	part.pattern = m->pattern;
+	part.wide = true;
+	for (unsigned i = 0; i < 2 * r->end_count && all == QUICK_NO; i++) {
+		struct text t = {.letters = r->letters, .n = r->ends[i / 2]};
+
+		part.n = i % 2 ? m->early : m->n;
+		if (i % 2 == 0 || m->early != m->n)
+			all = match_quickly(&part, &t, steps);
+	}
+	return all;
 }
 
 static bool reading_matches(
 	const char *pattern, const struct path_reading *r, struct path_steps *steps)
 {
 	struct matcher m;
+	enum quick quick;
 
-	begin_wide(&m, pattern);
+	find_end(&m, pattern);
+	quick = reading_matches_quickly(&m, r, steps);
+	if (quick != QUICK_GIVES_UP)
+		return quick == QUICK_YES;
+	begin(&m, 0);
 	for (unsigned i = 0; i < r->count; i++) {
 		if (ends_at(&m, r, i))
 			return true;

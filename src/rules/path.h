@@ -23,7 +23,7 @@ enum {
 	RULES_PATH_MAX = 8192,
 	RULES_PATTERN_MAX = 256,
 	PATH_STEPS_MAX = 1 << 20, /* of a judgement: 3 ms */
-	PATH_ENDS_MAX = 9,
+	PATH_ENDS_MAX = 12,
 };
 
 /* The steps that are left. */
@@ -49,6 +49,7 @@ struct path_reading {
 	uint16_t letters[RULES_PATH_MAX];
 	unsigned count;
 	unsigned ends[PATH_ENDS_MAX], end_count; /* where the path may end for a server */
+	bool ascii;				 /* all letters are ASCII */
 };
 
 /* The path as it stands, and without the blanks and dots at the ends of its segments, if it has

@@ -200,14 +200,14 @@ static bool any_method(struct judging *j, const struct rules_rule *r)
 
 static bool path_fits(struct judging *j, const struct rules_rule *r, const char *pattern)
 {
-	if (path_matches(pattern, j->q->path, &j->steps))
-		return true;
 	if (r->action == RULES_ALLOW)
-		return false;
+		return path_matches(pattern, j->q->path, &j->steps);
 	if (!j->widened)
 		path_widen(j->q->path, &j->wide);
 	j->widened = true;
-	return path_matches_wide(pattern, &j->wide, &j->steps);
+	/* part of an encoded letter matches exactly only */
+	return path_matches_wide(pattern, &j->wide, &j->steps) ||
+	       (strchr(pattern, '%') && path_matches(pattern, j->q->path, &j->steps));
 }
 
 /* A rule that allows matches exactly. Others also match whatever a server may take for their
@@ -277,25 +277,20 @@ static bool call_fits(struct judging *j, const struct rules_rule *rule,
 	return v->unclear != NULL;
 }
 
-/* Why a rule with paths may be about what the server does, although its paths do not match. */
-static const char *why_elsewhere(struct judging *j, const struct rules_rule *rule)
-{
-	if (!rule->path_count || !is_hard(rule) || any_path(j, rule))
-		return NULL;
-	return is_batch(j) ? RULES_BATCH : has_action(j) ? RULES_ACTION : NULL;
-}
-
-/* Why it cannot be told whether a rule is about a request, or NULL. */
-static const char *why_not_told(struct judging *j, const struct rules_rule *rule)
+/* Why it cannot be told whether a rule is about a request, or NULL. path: its paths match. If they
+ * do not, the server may still do what they name. */
+static const char *why_not_told(struct judging *j, const struct rules_rule *rule, bool path)
 {
 	const struct rules_question *q = j->q;
 
 	if ((rule->path_count || rule->call) && !q->path)
 		return RULES_TWO_WAYS;
-	if (rule->method_count && (q->two_methods || is_batch(j)) && any_path(j, rule) &&
+	if (!path && is_hard(rule))
+		return is_batch(j) ? RULES_BATCH : has_action(j) ? RULES_ACTION : NULL;
+	if (path && rule->method_count && (q->two_methods || is_batch(j)) &&
 		(!rule->call || rules_call_api(rule->call, q->path)))
 		return q->two_methods ? RULES_TWO_METHODS : RULES_BATCH;
-	return why_elsewhere(j, rule);
+	return NULL;
 }
 
 /* Whether a rule's conditions on headers and parameters match. If they need the form, sets
@@ -321,16 +316,18 @@ static bool request_matches(struct judging *j, const struct rules_rule *rule,
 	const struct call_message *m, struct rules_verdict *v)
 {
 	const char *why;
+	bool path;
 
 	v->unclear = NULL;
 	if (!any_method(j, rule) || !scheme_matches(rule, j->q->tls))
 		return false;
-	why = why_not_told(j, rule);
+	path = j->q->path ? any_path(j, rule) : !rule->path_count;
+	why = why_not_told(j, rule, path);
 	if (why) {
 		v->unclear = rule->action == RULES_LOG ? NULL : why;
 		return v->unclear != NULL;
 	}
-	if (!any_path(j, rule) || !fields_fit(j, rule, v))
+	if (!path || !fields_fit(j, rule, v))
 		return false;
 	return v->unclear || !rule->call || call_fits(j, rule, m, v);
 }

@@ -29,14 +29,16 @@ static void match(const char *pattern, const char *path)
 
 	if (!strchr(pattern, '*'))
 		check(fits == (strcmp(pattern, path) == 0));
-	check(path_matches("**", path, &other) && taken(&exact) <= most);
+	check(path_matches("**", path, &other) && taken(&exact) <= 3 * most + 64);
 	path_widen(path, &w);
 	check(w.count >= 1 && w.count <= 2);
 	for (unsigned i = 0; i < w.count; i++)
 		check(w.readings[i].end_count >= 1 && w.readings[i].end_count <= PATH_ENDS_MAX &&
 			w.readings[i].count <= strlen(path));
 	widely = path_matches_wide(pattern, &w, &wide);
-	check(taken(&wide) <= 2 * most);
+	check(taken(&wide) <= 2 * most + PATH_ENDS_MAX * 8 * (most + 64));
+	if (fits && path_is_pattern(pattern) && !strchr(pattern, '%') && path[0] == '/')
+		check(widely);
 	check(path_matches_wide("/**", &w, &other) == (path[0] == '/'));
 	for (size_t i = 0; pattern[i]; i++)
 		upper[i] = (char)toupper((unsigned char)pattern[i]);

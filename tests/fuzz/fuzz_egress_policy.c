@@ -3,6 +3,7 @@
 
 #include "egress/policy.h"
 #include "intercept/intercept.h"
+#include "proto/http_headers.h"
 #include "proto/json_tree.h"
 
 static void intercepted(const struct intercept *i, const char *name)
@@ -19,7 +20,12 @@ static void intercepted(const struct intercept *i, const char *name)
 
 static void requests(const struct policy *p, const char *name)
 {
+	static const struct http_header items[] = {{"x-amz-target", "a.b", 12, 3},
+		{"content-type", "multipart/mixed", 12, 15}, {"prefer", "x", 6, 1}};
+	static const struct http_headers headers = {items, 3}, none = {items, 0};
 	static const struct rules_question asked = {.kind = RULES_REQUEST,
+		.query = "a=b&Action=c;d",
+		.headers = &none,
 		.address = 0x01020304,
 		.port = 443,
 		.tls = true,
@@ -31,6 +37,10 @@ static void requests(const struct policy *p, const char *name)
 	q.name = name;
 	v = policy_judge_question(p, &q);
 	check(v.rule && !(v.allow && v.ask) && (v.allow || !v.answer));
+	q.headers = &headers;
+	q.upgrade = true;
+	v = policy_judge_question(p, &q);
+	check(v.rule && !(v.allow && v.ask));
 	q.path = NULL;
 	v = policy_judge_question(p, &q);
 	check(v.rule && !v.inspect);
