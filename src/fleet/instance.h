@@ -128,6 +128,7 @@ struct instance {
 	enum instance_state state;
 	struct backend_sandbox sandbox; /* id, directory, process */
 	uint64_t vmm_start;		/* field 22 of its stat */
+	pid_t network_pid;		/* of its worker, our child; 0: none */
 	int pid_fd;
 	uv_poll_t death; /* watches pid_fd */
 	bool watched;	 /* death is open */

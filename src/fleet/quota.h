@@ -7,7 +7,8 @@
  *	memory  not overcommitted: a guest may write all that it was promised, and if the host
  *	        cannot back that, somebody is killed. Limit: 90 % of the host's, or the option.
  *	        Besides its own memory, a microVM takes QUOTA_VM_BYTES and page tables (its
- *	        process's and the second level's: 1/512 each).
+ *	        process's and the second level's: 1/512 each). The worker of its network counts
+ *	        while it runs (network/egress.c), even if that exceeds the limit: creations wait.
  *	CPUs	    overcommitted 32 times: too few only slow everybody down, and most sandboxes
  *	        wait most of the time.
  *	disk    overcommitted 4 times the file system's size: disks are sparse and share their

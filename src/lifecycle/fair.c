@@ -117,6 +117,8 @@ static void set_lowered(struct instance *i, bool lowered)
 	if (process_start_ticks(i->sandbox.pid) != i->vmm_start || !may_rise(i->sandbox.pid))
 		return;
 	each_thread(i->sandbox.pid, set_priority, &lowered);
+	if (i->network_pid > 0)
+		each_thread(i->network_pid, set_priority, &lowered);
 	set_group(i, lowered);
 	i->fair.lowered = lowered;
 }
@@ -155,6 +157,14 @@ static void judge(struct instance *i, unsigned wanted, bool now)
 		set_lowered(i, false);
 }
 
+/* The worker is last, so that its start and its end change no other thread's place. */
+static void note_all(const struct instance *i, struct instance_wanted *w)
+{
+	each_thread(i->sandbox.pid, note_wanted, w);
+	if (i->network_pid > 0)
+		each_thread(i->network_pid, note_wanted, w);
+}
+
 static int look(struct instance *i, void *arg)
 {
 	struct instance_fair *last = &i->fair;
@@ -162,10 +172,12 @@ static int look(struct instance *i, void *arg)
 	uint64_t now = clock_monotonic_ns(), cpu = process_cpu_ns(i->sandbox.pid);
 	uint64_t over = now - last->at_ns;
 
+	if (i->network_pid > 0)
+		cpu += process_cpu_ns(i->network_pid);
 	if (!last->at_ns)
 		begin(i);
 	else if (last->lowered || cpu - last->cpu_ns > over / IDLE_PART)
-		each_thread(i->sandbox.pid, note_wanted, &wanted);
+		note_all(i, &wanted);
 	if (wanted.count && last->wanted.count && over && !i->job)
 		judge(i, percent(&last->wanted, &wanted, over), wanted.now);
 	last->at_ns = now;

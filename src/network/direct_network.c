@@ -247,7 +247,8 @@ static void end_worker(struct worker *w)
 static int begin_worker(struct direct_network *n, struct worker *w, struct error *e)
 {
 	const char *roots = n->floors.all ? n->floors.all->roots : NULL;
-	int r = egress_spawn(n->dirfd, n->far_fd, roots, &w->pid, e);
+	const struct egress_owner o = {.dirfd = n->dirfd};
+	int r = egress_spawn(&o, n->far_fd, roots, &w->pid, e);
 
 	n->workers++;
 	if (r < 0)

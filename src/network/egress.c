@@ -30,6 +30,7 @@
 #include "policy/network_floor.h"
 #include "policy/network_policy.h"
 #include "policy/seal.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/egress_spawn.h"
 #include "sandbox/vmm_request.h"
 
@@ -61,7 +62,9 @@ struct task {
 	uv_work_t work;
 	struct egress *egress;
 	int dirfd, far_fd; /* far_fd < 0: gets a channel and nothing else */
-	const char *roots; /* of the fleet's options */
+	char id[SANDBOX_ID_BYTES];
+	uint64_t memory_bytes; /* of the guest */
+	const char *roots;     /* of the fleet's options */
 	pid_t pid;
 	int result;
 	struct error why;
@@ -98,6 +101,7 @@ struct egress {
 	unsigned failures;	  /* in a row */
 	unsigned handles;	  /* open, besides the link's */
 	struct waiter *waiters;	  /* only with a link */
+	uint64_t counted;	  /* bytes of the quota, for the worker */
 	char *denials;		  /* owned: what the last worker denied, as JSON; or NULL */
 	struct activity_log *log; /* NULL: none */
 	char id[SANDBOX_ID_BYTES], key_id[STORE_ID_MAX + 1];
@@ -110,10 +114,18 @@ static void finish_close(struct egress *x);
 
 /* --- freeing --- */
 
+/* Promises memory to the worker while it runs. */
+static void count_worker(struct egress *x, uint64_t bytes)
+{
+	x->fleet->quota.memory_bytes += bytes - x->counted;
+	x->counted = bytes;
+}
+
 static void maybe_free(struct egress *x)
 {
 	if (x->instance || x->task || x->handles)
 		return;
+	count_worker(x, 0);
 	cleanup_close_p(&x->far_fd);
 	free(x->denials);
 	budgets_lent_done(&x->lent);
@@ -209,6 +221,9 @@ static void on_death(uv_poll_t *h, int status, int events)
 	if (waitpid(x->pid, &how, WNOHANG) == 0)
 		return; /* not yet */
 	x->pid = 0;
+	count_worker(x, 0);
+	if (x->instance)
+		x->instance->network_pid = 0;
 	uv_close((uv_handle_t *)h, on_death_closed);
 }
 
@@ -512,9 +527,10 @@ static int get_channel(struct task *t)
 static void task_work(uv_work_t *w)
 {
 	struct task *t = w->data;
+	const struct egress_owner o = {t->dirfd, t->id, t->memory_bytes};
 
 	t->result = t->far_fd < 0 ? get_channel(t)
-				  : egress_spawn(t->dirfd, t->far_fd, t->roots, &t->pid, &t->why);
+				  : egress_spawn(&o, t->far_fd, t->roots, &t->pid, &t->why);
 }
 
 static void task_free(struct task *t)
@@ -550,6 +566,8 @@ static void watch_worker(struct egress *x, pid_t pid)
 	x->pid = pid;
 	x->idle = false;
 	x->state = EGRESS_SERVING;
+	x->instance->network_pid = pid;
+	count_worker(x, cgroup_worker_bytes(x->instance->sandbox.memory_bytes));
 	x->began_ms = uv_now(x->loop);
 	if (open_link(x, &e) < 0) {
 		fail(x, e.message);
@@ -608,6 +626,8 @@ static void start(struct egress *x)
 		return;
 	}
 	t->egress = x;
+	memcpy(t->id, x->id, sizeof(t->id));
+	t->memory_bytes = x->instance->sandbox.memory_bytes;
 	t->roots = x->fleet->options.network ? x->fleet->options.network->roots : NULL;
 	t->work.data = t;
 	x->task = t;

@@ -31,6 +31,7 @@ enum {
 	WEIGHT_MAX = 10000,
 	TABLES_SHARE =
 		64, /* of the memory: 1/512 each for the host's and KVM's page tables, twice */
+	GRACE_MS = 200,
 	REMOVE_MS = 1000,
 	STEP_MS = 2,
 };
@@ -76,15 +77,27 @@ int cgroup_io_find_disk(int dirfd, struct cgroup_io *io, struct error *e)
 		     : 0;
 }
 
+uint64_t cgroup_worker_bytes(uint64_t guest_bytes)
+{
+	uint64_t n = guest_bytes / 4;
+
+	return n < CGROUP_WORKER_MIN   ? CGROUP_WORKER_MIN
+	       : n > CGROUP_WORKER_MAX ? CGROUP_WORKER_MAX
+				       : n;
+}
+
+/* A worker that is killed ends flows, and not the sandbox. So the kernel does not kill the group as
+ * a whole. */
 static int set_memory(int fd, uint64_t bytes)
 {
 	int r = bytes ? write_number(fd, "memory.max",
-				bytes + bytes / TABLES_SHARE + CGROUP_MEMORY_BESIDE)
+				bytes + bytes / TABLES_SHARE + CGROUP_MEMORY_BESIDE +
+					cgroup_worker_bytes(bytes))
 		      : file_write_text(fd, "memory.max", "max");
 
 	/* A kernel without swap has no such file. */
 	(void)file_write_text(fd, "memory.swap.max", "0");
-	return r == 0 ? file_write_text(fd, "memory.oom.group", "1") : r;
+	return r == 0 ? file_write_text(fd, "memory.oom.group", "0") : r;
 }
 
 /* The kernel refuses a weight for an idle group, and forgets the one that it had. */
@@ -132,7 +145,8 @@ int cgroup_set_limits(int cgroup_fd, const struct cgroup_limits *l, struct error
 	if (r == 0)
 		r = set_cpus(cgroup_fd, l->cpus);
 	if (r == 0)
-		r = write_number(cgroup_fd, "pids.max", l->cpus + CGROUP_THREADS);
+		r = write_number(
+			cgroup_fd, "pids.max", l->cpus + CGROUP_THREADS + CGROUP_WORKER_THREADS);
 	if (r == 0)
 		r = set_io(cgroup_fd, &l->io);
 	return r < 0 ? error_set_errno(
@@ -263,11 +277,28 @@ int cgroup_remove_at(int parent_fd, const char *id, unsigned wait_ms)
 	}
 }
 
+static void await_ends(int parent_fd, const char *id)
+{
+	static const struct timespec step = {.tv_nsec = STEP_MS * (long)NS_PER_MS};
+	uint64_t end = clock_monotonic_ns() + GRACE_MS * NS_PER_MS;
+
+	while (unlinkat(parent_fd, id, AT_REMOVEDIR) < 0 && errno == EBUSY &&
+		clock_monotonic_ns() < end)
+		(void)nanosleep(&step, NULL); /* a shorter sleep is fine */
+}
+
 int cgroup_remove(int dirfd, const char *id)
 {
 	_cleanup_close_ int parent_fd = open_parent(dirfd, id);
+	int r;
 
-	return parent_fd < 0 ? parent_fd : cgroup_remove_at(parent_fd, id, REMOVE_MS);
+	if (parent_fd < 0)
+		return parent_fd;
+	if (faccessat(parent_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	await_ends(parent_fd, id);
+	r = cgroup_remove_at(parent_fd, id, REMOVE_MS);
+	return r == -ENOENT ? 0 : r; /* it was removed meanwhile */
 }
 
 /* --- what it says --- */

@@ -1,4 +1,5 @@
-/* A sandbox's own control group, which limits what its process takes of the host.
+/* A sandbox's own control group, which limits what its processes take of the host: mayfly-vmm, and
+ * mayfly-egress if it has traffic.
  *
  *	memory.max	the guest's memory, 1/64 of it for page tables, and CGROUP_MEMORY_BESIDE for
  *			the rest of mayfly-vmm: sockets' buffers and what it writes to its disk.
@@ -6,10 +7,12 @@
  *			page first, also of a template that all share. The kernel takes such pages
  *			back before it kills anything, so they cost time at most. Not set if the
  *			sandbox's files are on a tmpfs, where they are memory that cannot be taken
- *			back.
+ *			back. mayfly-egress has cgroup_worker_bytes() on top, which is also its own
+ *			limit, so it does not take the VMM's. If the group is full all the same, the
+ *			kernel kills mayfly-egress first (egress_spawn.h), and only that.
  *	cpu.max		its CPUs, and a tenth of one for the device threads
  *	cpu.weight	100 for each CPU; cpu.idle instead while it wants too much
- *	pids.max	its CPUs and CGROUP_THREADS
+ *	pids.max	its CPUs, CGROUP_THREADS and the worker
  *	io.max		by option
  *
  * The sandbox's directory has a link `cgroup` to the group. It is made before the group and removed
@@ -26,7 +29,12 @@
 
 #define CGROUP_MEMORY_BESIDE (UINT64_C(64) << 20)
 
-enum { CGROUP_THREADS = 32 };
+enum { CGROUP_THREADS = 32, CGROUP_WORKER_THREADS = 1 };
+
+/* The private memory of a sandbox's worker: a quarter of the guest's, within these bounds. */
+#define CGROUP_WORKER_MIN (UINT64_C(96) << 20)
+#define CGROUP_WORKER_MAX (UINT64_C(896) << 20)
+uint64_t cgroup_worker_bytes(uint64_t guest_bytes);
 
 struct cgroup_limits {
 	unsigned cpus;
@@ -55,7 +63,8 @@ int cgroup_set_limits(int cgroup_fd, const struct cgroup_limits *l, struct error
  * or the limits are renewed. 0 or -errno. */
 int cgroup_set_idle(int cgroup_fd, bool idle, unsigned cpus);
 
-/* Kills what is in the group and removes it. -ENOENT: there is none. -EBUSY: a process does not
+/* Removes the group. Its processes have 200 ms to end by themselves: a worker reports its
+ * last flows then. Kills what is left. -ENOENT: there is none. -EBUSY: a process does not
  * end within a second; try again later. Never touches another group. */
 int cgroup_remove(int dirfd, const char *id);
 

@@ -2,19 +2,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "io/jailed.h"
 #include "io/program.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/launch_internal.h"
 
-enum { BACKLOG = 4, ENVIRONMENT_MAX = 3, BORROWED_FDS = 2 };
+enum { BACKLOG = 4, ENVIRONMENT_MAX = 4, LIMIT_BYTES = 64, BORROWED_FDS = 2 };
 
 /* What a worker is given: those that the caller closes, and then files. */
 struct egress_fds {
@@ -34,11 +38,12 @@ int egress_channel(int *ret_vmm, int *ret_far, struct error *e)
 	return 0;
 }
 
-static void pick_environment(char *env[])
+static void pick_environment(char *env[], char *limit)
 {
 	static const char *const names[] = {"MAYFLY_LOG=", "MAYFLY_EGRESS_IDLE_MS="};
 	unsigned n = 0;
 
+	env[n++] = limit;
 	for (char **p = environ; p && *p; p++)
 		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 			if (str_starts_with(*p, names[i]) && n + 1 < ENVIRONMENT_MAX)
@@ -78,29 +83,65 @@ static void close_files(struct egress_fds *f)
 		(void)close(f->fds[--f->count]); /* was only read */
 }
 
-int egress_spawn(int dirfd, int far_fd, const char *roots, pid_t *ret, struct error *e)
+/* -1: there is none. */
+static int open_group(const struct egress_owner *o, int *ret, struct error *e)
+{
+	int fd = o->id ? cgroup_open(o->dirfd, o->id) : -ENOENT;
+
+	*ret = fd < 0 ? -1 : fd;
+	return fd < 0 && fd != -ENOENT
+		       ? error_set_errno(e, ERROR_HOST, -fd, "the sandbox's control group")
+		       : 0;
+}
+
+/* If this fails, the kernel chooses by size. */
+static void be_killed_first(pid_t pid)
+{
+	char path[48];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid); /* fits */
+	(void)file_write_text(AT_FDCWD, path, "1000");
+}
+
+static void say_limit(const struct egress_owner *o, char *text)
+{
+	(void)snprintf(text, LIMIT_BYTES, "MAYFLY_EGRESS_MEMORY_MAX=%" PRIu64,
+		o->memory_bytes ? cgroup_worker_bytes(o->memory_bytes)
+				: CGROUP_WORKER_MAX); /* fits */
+}
+
+int egress_spawn(
+	const struct egress_owner *o, int far_fd, const char *roots, pid_t *ret, struct error *e)
 {
 	_cleanup_(close_files) struct egress_fds given = {.count = BORROWED_FDS};
 	_cleanup_close_ int listen_fd = -1;
 	_cleanup_close_ int log_fd = -1;
-	char path[PATH_MAX], *env[ENVIRONMENT_MAX];
+	_cleanup_close_ int cgroup_fd = -1;
+	char path[PATH_MAX], *env[ENVIRONMENT_MAX], limit[LIMIT_BYTES];
 	char *argv[] = {(char *)"mayfly-egress", NULL};
-	int r = open_files(dirfd, &listen_fd, &log_fd, e);
+	int r = open_files(o->dirfd, &listen_fd, &log_fd, e);
 
 	if (r == 0)
 		r = program_path("mayfly-egress", path, sizeof(path), e);
+	if (r == 0)
+		r = open_group(o, &cgroup_fd, e);
 	if (r < 0)
 		return r;
-	pick_environment(env);
+	say_limit(o, limit);
+	pick_environment(env, limit);
 	given.fds[0] = far_fd;
 	given.fds[1] = listen_fd;
 	add_file(&given, EGRESS_ROOTS);
 	add_file(&given, roots);
-	return jailed_start_dialler(&(struct launcher_start){.path = path,
-					    .argv = argv,
-					    .env = env,
-					    .fds = given.fds,
-					    .fd_count = given.count,
-					    .log_fd = log_fd},
+	r = jailed_start_dialler(&(struct launcher_start){.path = path,
+					 .argv = argv,
+					 .env = env,
+					 .fds = given.fds,
+					 .fd_count = given.count,
+					 .log_fd = log_fd,
+					 .cgroup_fd = cgroup_fd},
 		ret, e);
+	if (r == 0)
+		be_killed_first(*ret);
+	return r;
 }

@@ -266,12 +266,12 @@ static void test_limits(void **state)
 
 	(void)state; /* none */
 	assert_int_equal(cgroup_set_limits(fd, &l, &e), 0);
-	expect("memory.max", "612368384"); /* 512 MiB + 8 + 64 */
+	expect("memory.max", "746586112"); /* 512 MiB + 8 + 64 + 128 */
 	expect("memory.swap.max", "0");
-	expect("memory.oom.group", "1");
+	expect("memory.oom.group", "0");
 	expect("cpu.max", "210000 100000");
 	expect("cpu.weight", "200");
-	expect("pids.max", "34");
+	expect("pids.max", "35");
 	expect("io.max", "");
 }
 
