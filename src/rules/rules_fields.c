@@ -220,6 +220,12 @@ static bool may_be(const char *name, const char *want)
 	return fold_is_same(cut, want) || fold_is_foreign(cut, n);
 }
 
+/* Whether a value has "]=" in it, where some servers (qs) end the name. */
+static bool may_end_name(const char *s, size_t n)
+{
+	return memmem(s, n, "]=", 2) || memmem(s, n, "%5D=", 4) || memmem(s, n, "%5d=", 4);
+}
+
 /* A piece between two separators. */
 static void look(
 	const struct rules_field *f, const char *s, size_t n, bool odd, struct found *found)
@@ -240,6 +246,7 @@ static void look(
 	found->odd = found->odd || odd || strcmp(name, f->name) != 0;
 	found->value = sign ? sign + 1 : s + n;
 	found->n = sign ? n - name_n - 1 : 0;
+	found->odd = found->odd || may_end_name(found->value, found->n);
 }
 
 /* Some servers separate parameters by ';', too. */

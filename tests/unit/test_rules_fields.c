@@ -96,6 +96,7 @@ static const struct row {
 	{query, "GET", "/?Action=DescribeInstances&Action=DeleteUser", {NULL}, NULL, "unclear"},
 	{query, "GET", "/?Action=DescribeInstances&%61ction=DeleteUser", {NULL}, NULL, "unclear"},
 	{query, "GET", "/?Action=DescribeInstances&Action[]=DeleteUser", {NULL}, NULL, "unclear"},
+	{query, "GET", "/?Action=DescribeInstances%5D=x", {NULL}, NULL, "unclear"},
 	{query, "GET", "/?Action=DescribeInstances;Action=DeleteUser", {NULL}, NULL, "unclear"},
 	{query, "GET", "/?x=1;Action=DescribeInstances", {NULL}, NULL, "unclear"},
 	{query, "GET", "/?Action=Describe%00Delete", {NULL}, NULL, "unclear"},

@@ -146,7 +146,7 @@ def fastapi_paths():
 def queries(data):
     text = data.decode("latin-1")
     return [dict(QueryParams(text)), urllib.parse.parse_qs(text, keep_blank_values=True),
-            urllib.parse.parse_qs(text, keep_blank_values=True, separator=";")]
+            urllib.parse.parse_qs(text.replace(";", "&"), keep_blank_values=True)]
 
 
 async def tell_form(request: Request):
