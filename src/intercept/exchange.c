@@ -68,8 +68,8 @@ const char *exchange_said_much(const struct exchange *x)
 {
 	if (x->said < EXCHANGE_SAID_MAX)
 		return NULL;
-	return x->said < EXCHANGE_SAID_CUT ? "answers of the server had 16 secrets in them"
-					   : "answers of the server had 64 secrets in them";
+	return x->said < EXCHANGE_SAID_CUT ? "answers of the server had 64 secrets in them"
+					   : "answers of the server had 256 secrets in them";
 }
 
 size_t exchange_receive(struct exchange *x, enum exchange_side from, const void *data, size_t n)

@@ -49,8 +49,8 @@ enum {
 	EXCHANGE_FIELDS_MAX = 256,
 	EXCHANGE_HELD_MAX = 256 << 10,
 	EXCHANGE_STREAMS_MAX = 100,
-	EXCHANGE_SAID_MAX = 16,
-	EXCHANGE_SAID_CUT = 64,
+	EXCHANGE_SAID_MAX = 64,
+	EXCHANGE_SAID_CUT = 256,
 	EXCHANGE_PATH_MAX = 512, /* bytes of a path in records; the rest is cut */
 	EXCHANGE_TOOLS_MAX = 16, /* calls in the record of a request */
 	EXCHANGE_NAMES_MAX = 16, /* tools in the record of a request to a model */

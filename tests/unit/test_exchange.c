@@ -662,7 +662,7 @@ static void many_secrets_in_answers_end_the_connection(void **state)
 		feed(&f, EXCHANGE_SERVER, one, SIZE_MAX);
 	}
 	assert_int_equal(exchange_state(f.x), EXCHANGE_DONE);
-	assert_non_null(strstr(exchange_reason(f.x), "16 secrets"));
+	assert_non_null(strstr(exchange_reason(f.x), "64 secrets"));
 	fixture_close(&f);
 
 	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "held.test", 443));
@@ -673,7 +673,7 @@ static void many_secrets_in_answers_end_the_connection(void **state)
 		feed(&f, EXCHANGE_SERVER, HELD_SECRET "\n", SIZE_MAX);
 	}
 	assert_int_equal(exchange_state(f.x), EXCHANGE_FAILED);
-	assert_string_equal(fixture_log(&f), "GET / 200 reset 0 1280\n");
+	assert_string_equal(fixture_log(&f), "GET / 200 reset 0 5120\n");
 	fixture_close(&f);
 }
 
