@@ -142,6 +142,7 @@ static const struct router_entry table[] = {
 	{"GET", "/nodes", api_nodes, ROUTER_ADMIN},
 	{"GET", "/nodes/{}", api_node, ROUTER_ADMIN},
 	{"POST", "/nodes/{}", api_node_change, ROUTER_ADMIN},
+	{"POST", "/sealing-key/rotate", api_sealing_rotate, ROUTER_ADMIN},
 	{"GET", "/volumes", not_yet, ROUTER_KEY},
 	{"POST", "/volumes", not_yet, ROUTER_KEY},
 	{"GET", "/volumes/{}", not_yet, ROUTER_KEY},

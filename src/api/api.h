@@ -116,6 +116,7 @@ void api_secrets_create(struct request *r);
 void api_secrets_get(struct request *r);
 void api_secrets_update(struct request *r);
 void api_secrets_remove(struct request *r);
+void api_sealing_rotate(struct request *r);
 void api_approvals_list(struct request *r);
 void api_approvals_get(struct request *r);
 void api_approvals_decide(struct request *r);

@@ -9,6 +9,7 @@
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "network/renewal.h"
+#include "network/sealing.h"
 #include "network/secrets.h"
 #include "policy/seal.h"
 #include "proto/base64.h"
@@ -227,4 +228,16 @@ void api_secrets_remove(struct request *r)
 	}
 	renewal_begin(fleet_of(r), r->key->id, name);
 	reply_empty(r, 204);
+}
+
+/* The operator's. */
+void api_sealing_rotate(struct request *r)
+{
+	uint64_t count = 0;
+	struct error e = {0};
+
+	if (sealing_rotate(fleet_of(r), &count, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 200, json_pack("{s:I}", "values", (json_int_t)count));
 }

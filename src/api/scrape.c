@@ -124,8 +124,9 @@ static void collect_sandboxes(struct fleet *f)
 
 	metrics_clear(METRIC_SANDBOXES);
 	metrics_clear(METRIC_JAILED);
-	(void)instance_each(f, count_instance, &p);		   /* always 0 */
-	(void)store_sandbox_each(f->store, count_row, NULL, NULL); /* fewer numbers on failure */
+	(void)instance_each(f, count_instance, &p); /* always 0 */
+	(void)store_sandbox_each(
+		f->store, false, count_row, NULL, NULL); /* fewer numbers on failure */
 	metrics_set(METRIC_SANDBOXES, "creating", "", f->making);
 	pool_measure(f->pool);
 	metrics_set(METRIC_EGRESS_WORKERS, NULL, NULL, p.workers);

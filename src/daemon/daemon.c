@@ -30,6 +30,7 @@
 #include "network/activity_process.h"
 #include "network/approvals.h"
 #include "network/identity.h"
+#include "network/sealing.h"
 #include "policy/authority.h"
 #include "policy/seal.h"
 #include "sandbox/backend.h"
@@ -100,7 +101,7 @@ static int open_secrets(struct daemon *d, struct error *e)
 	if (d->options.guest_ca)
 		r = authority_read_file(d->options.guest_ca, &d->guest_ca, e);
 	d->fleet.options.guest_ca = d->guest_ca;
-	return r;
+	return r < 0 ? r : sealing_start(&d->fleet, e);
 }
 
 /* The address under which clients reach us, as far as we know it. */

@@ -454,7 +454,7 @@ static void check_states(struct tally *t, enum home_area area)
 int instances_recover(struct fleet *f, struct error *e)
 {
 	struct tally t = {.fleet = f};
-	int r = store_sandbox_each(f->store, recover_row, &t, e);
+	int r = store_sandbox_each(f->store, true, recover_row, &t, e);
 
 	if (r < 0)
 		return r;

@@ -76,6 +76,7 @@ static void find_name(struct search *s, const char *to)
 {
 	const struct store_pair pair = {name_key, to};
 	const struct store_sandbox_filter filter = {.key_id = s->caller->key_id,
+		.network = true,
 		.states = STORE_ANY_STATE & ~STORE_STATE_BIT(STORE_KILLING),
 		.metadata = &pair,
 		.metadata_count = 1,

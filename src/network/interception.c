@@ -36,15 +36,16 @@ static const char *context_of(const struct instance *i, char out[CONTEXT_BYTES])
 	return out;
 }
 
-static int seal(const struct instance *i, const struct authority *a, char **ret, struct error *e)
+static int seal_with(struct sealer *s, const struct instance *i, const struct authority *a,
+	char **ret, struct error *e)
 {
 	_cleanup_(secret_freep) char *text = authority_text(a);
 	_cleanup_free_ uint8_t *sealed = NULL;
 	char context[CONTEXT_BYTES];
 	size_t n = text ? strlen(text) : 0, len = base64_encoded_len(n + SEAL_OVERHEAD);
 	char *out;
-	int r = text ? sealer_seal(i->fleet->sealer, secrets_may_make_key(i->fleet),
-			       context_of(i, context), text, n, &sealed, e)
+	int r = text ? sealer_seal(s, secrets_may_make_key(i->fleet), context_of(i, context), text,
+			       n, &sealed, e)
 		     : no_memory(e);
 
 	if (r < 0)
@@ -56,6 +57,11 @@ static int seal(const struct instance *i, const struct authority *a, char **ret,
 	out[len] = '\0';
 	*ret = out;
 	return 0;
+}
+
+static int seal(const struct instance *i, const struct authority *a, char **ret, struct error *e)
+{
+	return seal_with(i->fleet->sealer, i, a, ret, e);
 }
 
 static int unseal(const struct instance *i, struct authority *ret, struct error *e)
@@ -75,6 +81,21 @@ static int unseal(const struct instance *i, struct authority *ret, struct error 
 	if (r < 0)
 		error_prefix(e, "the certificate authority of the sandbox");
 	return r < 0 ? r : authority_parse(text, ret, e);
+}
+
+int interception_seal_anew(struct instance *i, struct sealer *next, struct error *e)
+{
+	_cleanup_(authority_done) struct authority a = {0};
+	char *text = NULL;
+	int r = unseal(i, &a, e);
+
+	if (r == 0)
+		r = seal_with(next, i, &a, &text, e);
+	if (r == 0) {
+		free(i->authority);
+		i->authority = text;
+	}
+	return r;
 }
 
 /* --- what it is made of --- */

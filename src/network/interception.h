@@ -14,6 +14,10 @@
 int interception_authority(
 	const struct instance *i, const json_t *network, char **ret, struct error *e);
 
+struct sealer;
+/* Seals the sandbox's authority in memory with another key, as its row is (network/sealing.h). */
+int interception_seal_anew(struct instance *i, struct sealer *next, struct error *e);
+
 /* Makes the member, with the present values of the secrets. *ret is NULL if nothing is intercepted.
  * Wipe it with intercept_wipe(). Unknown secrets are left out. Secrets that cannot be opened are
  * logged and left out. If the authority cannot be opened, this logs it and uses a new one, which

@@ -13,6 +13,7 @@
 #include "policy/seal.h"
 #include "proto/http_headers.h"
 #include "store/signers.h"
+#include "store/vault.h"
 
 enum { CONTEXT_BYTES = STORE_ID_MAX + STORE_SECRET_NAME_MAX + 32 };
 
@@ -88,10 +89,11 @@ static const char *context_of(const char *key_id, const char *name, char out[CON
 
 bool secrets_may_make_key(struct fleet *f)
 {
+	uint8_t name[STORE_VAULT_NAME];
 	uint64_t n = 1, signers = 1;
 
-	return store_secret_count(f->store, &n, NULL) == 0 && n == 0 &&
-	       store_signer_count(f->store, &signers, NULL) == 0 && signers == 0;
+	return !store_vault_key(f->store, name) && store_secret_count(f->store, &n, NULL) == 0 &&
+	       n == 0 && store_signer_count(f->store, &signers, NULL) == 0 && signers == 0;
 }
 
 static int seal(struct fleet *f, const char *key_id, const char *name, const struct secret_words *w,

@@ -127,6 +127,47 @@ static int write_ends(struct store *s, uint64_t log, const char *sandbox_id,
 	return query_run(&q, NULL, e);
 }
 
+static int sign_anew(struct store *s, struct query *q, const uint8_t key[ACTIVITY_KEY_BYTES],
+	uint64_t *ret_log, struct error *e)
+{
+	char id[STORE_ID_MAX + 1];
+	uint8_t seal[ACTIVITY_HASH_BYTES];
+	struct activity_ends ends;
+	struct query set;
+
+	*ret_log = row_u64(q);
+	row_copy(q, id, sizeof(id));
+	row_ends(q, s, id, &ends);
+	if (!ends.sealed)
+		return 0;
+	if (!activity_chain_seal(&ends, key, id, seal))
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "HMAC");
+	set = db_query_once(s, "UPDATE activity_logs SET seal = ? WHERE seq = ?");
+	query_blob(&set, seal, sizeof(seal));
+	query_u64(&set, *ret_log);
+	return query_run(&set, NULL, e);
+}
+
+int activity_sign_anew(struct store *s, const uint8_t key[ACTIVITY_KEY_BYTES], struct error *e)
+{
+	uint64_t log = 0;
+	int r;
+
+	for (;;) {
+		_cleanup_(query_done) struct query q = db_query_once(s,
+			"SELECT seq, sandbox_id, " ENDS " FROM activity_logs WHERE seq > ? "
+			"AND n > 0 ORDER BY seq LIMIT 1");
+
+		query_u64(&q, log);
+		r = query_step(&q, e);
+		if (r <= 0)
+			return r;
+		r = sign_anew(s, &q, key, &log, e);
+		if (r < 0)
+			return r;
+	}
+}
+
 static int find_log(struct store *s, const char *id, struct place *p, struct error *e)
 {
 	struct query q = db_query(s, STMT_ACTIVITY_LOG,

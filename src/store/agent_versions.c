@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store/db.h"
+#include "store/sealed.h"
 #include "store/sandboxes.h"
 #include "store/text.h"
 
@@ -13,6 +14,14 @@
 	"agent_id, number, state, build_id, cpus, memory_mb, disk_mb, timeout_s, created_ns, "     \
 	"finished_ns, env_json, secrets_json, protocol, kind, entry, dir, user, reason, step, "    \
 	"concurrency"
+
+static void copy_sealed(
+	struct query *q, enum sealed kind, const char *build_id, char *out, size_t n)
+{
+	const char *text = row_sealed(q, kind, build_id);
+
+	(void)snprintf(out, n, "%s", text ? text : "{}"); /* it fitted when it was written */
+}
 
 static void read_row(struct query *q, struct store_agent_version *v)
 {
@@ -26,7 +35,7 @@ static void read_row(struct query *q, struct store_agent_version *v)
 	v->timeout_s = (uint32_t)row_u64(q);
 	v->created_ns = row_u64(q);
 	v->finished_ns = row_u64(q);
-	row_copy(q, v->env_json, sizeof(v->env_json));
+	copy_sealed(q, SEALED_AGENT_ENV, v->build_id, v->env_json, sizeof(v->env_json));
 	row_copy(q, v->secrets_json, sizeof(v->secrets_json));
 	v->protocol = (enum store_agent_protocol)row_u64(q);
 	row_copy(q, v->kind, sizeof(v->kind));
@@ -137,7 +146,7 @@ static int insert(
 	query_u64(&q, v->disk_mb);
 	query_u64(&q, v->timeout_s);
 	query_u64(&q, v->created_ns);
-	query_text(&q, v->env_json);
+	query_sealed(&q, SEALED_AGENT_ENV, v->build_id, v->env_json);
 	query_text(&q, v->secrets_json);
 	query_u64(&q, v->concurrency);
 	return query_run(&q, NULL, e);
@@ -201,7 +210,7 @@ int store_agent_version_ready(struct store *s, const struct store_agent_version 
 	query_u64(&q, v->memory_mb);
 	query_u64(&q, v->disk_mb);
 	query_u64(&q, v->timeout_s);
-	query_text(&q, v->env_json);
+	query_sealed(&q, SEALED_AGENT_ENV, v->build_id, v->env_json);
 	query_text(&q, v->secrets_json);
 	query_u64(&q, v->protocol);
 	query_text(&q, v->kind);
@@ -258,11 +267,22 @@ static int copy_or_null(struct query *q, char **ret)
 	return text && !*ret ? -ENOMEM : 0;
 }
 
+/* The columns build_id and network_json. */
+static int copy_network(struct query *q, char **ret)
+{
+	const char *build_id = row_text(q);
+	const char *text = row_sealed(q, SEALED_AGENT_NETWORK, build_id);
+
+	*ret = text ? strdup(text) : NULL;
+	return text && !*ret ? -ENOMEM : 0;
+}
+
 int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
 	struct store_agent_warm *ret, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_AGENT_WARM_GET,
-		"SELECT placeholders_json, authority, network_json, cold FROM agent_versions "
+		"SELECT placeholders_json, authority, cold, build_id, network_json FROM "
+		"agent_versions "
 		"WHERE agent_id = ? AND number = ?");
 	struct store_agent_warm w = {NULL};
 	int r;
@@ -273,7 +293,7 @@ int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
 	if (r <= 0)
 		return r < 0 ? r : not_found(e);
 	if (copy_or_null(&q, &w.placeholders_json) == 0 && copy_or_null(&q, &w.authority) == 0 &&
-		copy_or_null(&q, &w.network_json) == 0 && copy_or_null(&q, &w.cold) == 0) {
+		copy_or_null(&q, &w.cold) == 0 && copy_network(&q, &w.network_json) == 0) {
 		*ret = w;
 		return 0;
 	}
@@ -297,7 +317,7 @@ int store_agent_warm_set(
 		r = text_check_optional("cold", w->cold, STORE_AGENT_COLD_MAX, e);
 	query_text(&q, w->placeholders_json);
 	query_text(&q, w->authority);
-	query_text(&q, w->network_json);
+	query_sealed(&q, SEALED_AGENT_NETWORK, build_id, w->network_json);
 	query_text(&q, w->cold);
 	query_text(&q, build_id);
 	if (r == 0)

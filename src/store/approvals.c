@@ -10,6 +10,7 @@
 #include "store/db.h"
 #include "store/maintain.h"
 #include "store/sandboxes.h"
+#include "store/sealed.h"
 #include "store/text.h"
 
 static const char *const state_names[STORE_APPROVAL_STATES_] = {
@@ -80,7 +81,7 @@ static void read_row(struct query *q, struct store_approval *a)
 	a->question_json = row_text(q);
 	row_blob(q, a->target, sizeof(a->target));
 	row_blob(q, a->rule_digest, sizeof(a->rule_digest));
-	row_blob(q, a->link_key, sizeof(a->link_key));
+	row_sealed_blob(q, SEALED_LINK_KEY, a->id, a->link_key, sizeof(a->link_key));
 	a->asked_ns = row_u64(q);
 	a->expires_ns = row_u64(q);
 	a->count = row_u64(q);
@@ -211,7 +212,7 @@ static int insert(struct store *s, const struct store_approval *a, const char *i
 	query_blob(&q, a->same, sizeof(a->same));
 	query_blob(&q, a->target, sizeof(a->target));
 	query_blob(&q, a->rule_digest, sizeof(a->rule_digest));
-	query_blob(&q, link_key, sizeof(link_key));
+	query_sealed_blob(&q, SEALED_LINK_KEY, id, link_key, sizeof(link_key));
 	query_u64(&q, a->asked_ns);
 	query_u64(&q, a->expires_ns);
 	return query_run(&q, NULL, e);

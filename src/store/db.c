@@ -139,8 +139,39 @@ struct query db_query(struct store *s, enum stmt slot, const char *sql)
 	return (struct query){.store = s, .stmt = *cached};
 }
 
+struct opened {
+	struct opened *next;
+	char *text;
+};
+
+static void forget_opened(struct query *q)
+{
+	for (struct opened *o = q->opened, *next; o; o = next) {
+		next = o->next;
+		explicit_bzero(o->text, strlen(o->text));
+		free(o->text);
+		free(o);
+	}
+	q->opened = NULL;
+}
+
+const char *row_keep(struct query *q, char *text)
+{
+	struct opened *o = malloc(sizeof(*o));
+
+	if (!o) {
+		explicit_bzero(text, strlen(text));
+		free(text);
+		return NULL;
+	}
+	*o = (struct opened){q->opened, text};
+	q->opened = o;
+	return text;
+}
+
 void query_done(struct query *q)
 {
+	forget_opened(q);
 	if (!q->stmt)
 		return;
 	if (q->owned) {
@@ -172,10 +203,31 @@ void query_blob(struct query *q, const void *v, size_t n)
 		q->failed_bind = true;
 }
 
+void query_text_taken(struct query *q, char *v)
+{
+	if (!q->stmt)
+		free(v);
+	else if (sqlite3_bind_text(q->stmt, ++q->param, v, -1, free) != SQLITE_OK)
+		q->failed_bind = true;
+}
+
+void query_blob_taken(struct query *q, void *v, size_t n)
+{
+	if (!q->stmt)
+		free(v);
+	else if (sqlite3_bind_blob64(q->stmt, ++q->param, v, n, free) != SQLITE_OK)
+		q->failed_bind = true;
+}
+
 int query_step(struct query *q, struct error *e)
 {
 	struct store *s = q->store;
 	int rc;
+
+	forget_opened(q);
+	if (q->failed_seal)
+		return error_set(
+			e, s->vault_error.code, s->vault_error.err, "%s", s->vault_error.message);
 
 	/* Some errors make SQLite undo the whole transaction. The rest of the batch must not be
 	 * committed call by call then. */

@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "store/store.h"
+#include "store/vault_functions.h"
 
 struct checkpointer;
 
@@ -278,6 +279,9 @@ struct store {
 	uint8_t activity_key[32]; /* ACTIVITY_KEY_BYTES */
 	bool sync_wanted;	  /* the batch contains a synced call */
 	struct checkpointer *checkpointer;
+	struct store_vault vault; /* without functions: none is set */
+	uint8_t nobody[32];	  /* makes the tokens of what cannot be opened (sealed.h) */
+	struct error vault_error; /* of the last value that could not be sealed */
 };
 
 /* Opens a connection with our settings. */
@@ -290,12 +294,16 @@ int db_check_space(struct store *s, struct error *e);
 /* Syncs now, or marks the batch to be synced at its commit. */
 int db_durable(struct store *s, struct error *e);
 
+struct opened;
+
 struct query {
 	struct store *store;
 	sqlite3_stmt *stmt;
 	bool owned;	  /* finalized, not cached */
 	bool failed_bind; /* query_step reports it */
+	bool failed_seal; /* likewise, the store's vault_error */
 	int param, column;
+	struct opened *opened; /* texts of the row that sealed.h opened */
 };
 
 struct query db_query(struct store *s, enum stmt slot, const char *sql);
@@ -307,6 +315,9 @@ void query_text(struct query *q, const char *v); /* NULL is SQL's NULL */
 void query_u64(struct query *q, uint64_t v);	 /* values above INT64_MAX are stored as
 						  * INT64_MAX */
 void query_blob(struct query *q, const void *v, size_t n);
+/* Take ownership of v. */
+void query_text_taken(struct query *q, char *v);
+void query_blob_taken(struct query *q, void *v, size_t n);
 
 int query_step(struct query *q, struct error *e);
 /* Steps to the end. *ret_changes (may be NULL) is the number of changed rows. */
@@ -323,6 +334,9 @@ bool row_bool(struct query *q);
 const void *row_bytes(struct query *q, size_t *ret_n);
 /* Copies at most n bytes; fills the rest with zeros. */
 void row_blob(struct query *q, void *out, size_t n);
+/* Keeps an opened text until the next step; then it is wiped and freed. Returns it, or NULL when
+ * out of memory. */
+const char *row_keep(struct query *q, char *text);
 /* Copies text, cut at n - 1 bytes. */
 void row_copy(struct query *q, char *out, size_t n);
 

@@ -32,6 +32,8 @@ int budgets_forget_key(struct store *s, const char *key_id, struct error *e);
 /* For a sandbox that got a row: keeps its activity (there may be some already) as long as the row
  * exists. */
 int activity_begin(struct store *s, const char *sandbox_id, struct error *e);
+/* Signs all logs anew that have a right seal; the others keep theirs. */
+int activity_sign_anew(struct store *s, const uint8_t key[32], struct error *e);
 /* For a sandbox that has ended: starts the time after which its activity is removed. */
 int activity_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struct error *e);
 

@@ -235,7 +235,7 @@ static int give_rows(struct query *q, const struct store_sandbox_filter *f,
 			page_encode(&last, ret_next);
 			return 0;
 		}
-		sandbox_read(q, &sb);
+		sandbox_read(q, f->network ? SANDBOX_NETWORK : SANDBOX_NOTHING, &sb);
 		remember(&last, &sb, f->ascending);
 		r = each(arg, &sb);
 		if (r)
@@ -286,8 +286,8 @@ int store_sandbox_count_running(
 }
 
 /* Reads and copies one row at a time, so the callback may change the table. */
-int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct store_sandbox *sb),
-	void *arg, struct error *e)
+int store_sandbox_each(struct store *s, bool secrets,
+	int (*each)(void *arg, const struct store_sandbox *sb), void *arg, struct error *e)
 {
 	uint64_t seq = 0;
 	int r;
@@ -303,7 +303,7 @@ int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct stor
 		r = query_step(&q, e);
 		if (r <= 0)
 			return r;
-		sandbox_read(&q, &sb);
+		sandbox_read(&q, secrets ? SANDBOX_ALL : SANDBOX_NOTHING, &sb);
 		seq = row_u64(&q);
 		copy = sandbox_copy(&sb);
 		query_done(&q);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/sealed.h"
 #include "store/text.h"
 
 static const char *const state_names[STORE_STATES_] = {
@@ -20,7 +21,17 @@ const char *store_sandbox_state_name(enum store_sandbox_state state)
 	return (unsigned)state < STORE_STATES_ ? state_names[state] : "unknown";
 }
 
-void sandbox_read(struct query *q, struct store_sandbox *sb)
+/* Opens a sealed column if the caller wants what is in it. */
+static const char *row_wanted(
+	struct query *q, const struct store_sandbox *sb, enum sealed kind, bool wanted)
+{
+	if (wanted)
+		return row_sealed(q, kind, sb->id);
+	q->column++;
+	return NULL;
+}
+
+void sandbox_read(struct query *q, enum sandbox_opened what, struct store_sandbox *sb)
 {
 	sb->id = row_text(q);
 	sb->key_id = row_text(q);
@@ -39,11 +50,11 @@ void sandbox_read(struct query *q, struct store_sandbox *sb)
 	sb->auto_resume = row_bool(q);
 	sb->pause_memory = row_bool(q);
 	sb->metadata_json = row_text(q);
-	sb->env_json = row_text(q);
-	sb->envd_token = row_text(q);
-	sb->traffic_token = row_text(q);
+	sb->env_json = row_wanted(q, sb, SEALED_SANDBOX_ENV, what == SANDBOX_ALL);
+	sb->envd_token = row_wanted(q, sb, SEALED_ENVD_TOKEN, what == SANDBOX_ALL);
+	sb->traffic_token = row_wanted(q, sb, SEALED_TRAFFIC_TOKEN, what == SANDBOX_ALL);
 	sb->envd_version = row_text(q);
-	sb->network_json = row_text(q);
+	sb->network_json = row_wanted(q, sb, SEALED_SANDBOX_NETWORK, what >= SANDBOX_NETWORK);
 	sb->extra_json = row_text(q);
 	sb->directory = row_text(q);
 	sb->cpus = (uint32_t)row_u64(q);
@@ -78,11 +89,11 @@ void sandbox_bind(struct query *q, const struct store_sandbox *sb)
 	query_u64(q, sb->auto_resume);
 	query_u64(q, sb->pause_memory);
 	query_text(q, sb->metadata_json);
-	query_text(q, sb->env_json);
-	query_text(q, sb->envd_token);
-	query_text(q, sb->traffic_token);
+	query_sealed(q, SEALED_SANDBOX_ENV, sb->id, sb->env_json);
+	query_sealed(q, SEALED_ENVD_TOKEN, sb->id, sb->envd_token);
+	query_sealed(q, SEALED_TRAFFIC_TOKEN, sb->id, sb->traffic_token);
 	query_text(q, sb->envd_version);
-	query_text(q, sb->network_json);
+	query_sealed(q, SEALED_SANDBOX_NETWORK, sb->id, sb->network_json);
 	query_text(q, sb->extra_json);
 	query_text(q, sb->directory);
 	query_u64(q, sb->cpus);

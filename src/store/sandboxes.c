@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "store/maintain.h"
 #include "store/sandboxes_internal.h"
+#include "store/sealed.h"
 #include "store/text.h"
 
 static void decref_p(json_t **j)
@@ -157,7 +158,7 @@ int store_sandbox_get(struct store *s, const char *id, struct store_sandbox **re
 		return r;
 	if (r == 0)
 		return sandbox_not_found(id, e);
-	sandbox_read(&q, &sb);
+	sandbox_read(&q, SANDBOX_ALL, &sb);
 	*ret = sandbox_copy(&sb);
 	return *ret ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
@@ -246,9 +247,10 @@ static int update_row(struct store *s, const char *id, unsigned set, const struc
 	query_u64(&q, sb->auto_pause);
 	query_u64(&q, sb->auto_pause_memory);
 	query_u64(&q, sb->auto_resume);
-	query_text(&q, sb->network_json);
+	query_sealed(
+		&q, SEALED_SANDBOX_NETWORK, id, set & STORE_SET_NETWORK ? sb->network_json : NULL);
 	query_text(&q, sb->extra_json);
-	query_text(&q, sb->env_json);
+	query_sealed(&q, SEALED_SANDBOX_ENV, id, set & STORE_SET_ENV ? sb->env_json : NULL);
 	query_text(&q, sb->directory);
 	query_u64(&q, sb->internet);
 	query_u64(&q, sb->network_generation);

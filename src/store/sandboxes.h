@@ -1,7 +1,6 @@
 /* The sandboxes that exist. A row is inserted, and deleted, before the client is told.
  *
- * Tokens and environment are stored in plain text, because they must be presented again after a
- * restart. The file has mode 0600. */
+ * Tokens, environment and network are sealed (vault.h). */
 #ifndef STORE_SANDBOXES_H
 #define STORE_SANDBOXES_H
 
@@ -169,12 +168,13 @@ struct store_sandbox_filter {
 	const struct store_pair *metadata; /* all must match exactly */
 	unsigned metadata_count;
 	bool ascending;	   /* by start time, then id */
+	bool network;	   /* give network_json; otherwise it is NULL */
 	uint32_t limit;	   /* 1-STORE_LIST_MAX */
 	const char *token; /* from the previous page; NULL or "": the first page */
 };
 
-/* Lists one page. ret_next is empty on the last page. A token that is malformed, or from a list in
- * the other order, is ERROR_USAGE. */
+/* Lists one page, without env_json and tokens. ret_next is empty on the last page. A token that is
+ * malformed, or from a list in the other order, is ERROR_USAGE. */
 int store_sandbox_list(struct store *s, const struct store_sandbox_filter *f,
 	int (*each)(void *arg, const struct store_sandbox *sb), void *arg,
 	char ret_next[STORE_PAGE_TOKEN_BYTES], struct error *e);
@@ -183,9 +183,10 @@ int store_sandbox_list(struct store *s, const struct store_sandbox_filter *f,
 int store_sandbox_count_running(
 	struct store *s, const struct store_sandbox_filter *f, uint64_t *ret, struct error *e);
 
-/* Visits every row, for recovery at start. The callback may write. */
-int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct store_sandbox *sb),
-	void *arg, struct error *e);
+/* Visits every row. secrets: with the fields that are sealed; otherwise these are NULL. The
+ * callback may write. */
+int store_sandbox_each(struct store *s, bool secrets,
+	int (*each)(void *arg, const struct store_sandbox *sb), void *arg, struct error *e);
 
 /* Counts the sandboxes in any of the states; key_id NULL: of all keys. */
 int store_sandbox_count(

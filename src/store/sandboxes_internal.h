@@ -19,7 +19,10 @@
 	"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "  \
 	"?, ?, ?, ?, ?, ?"
 
-void sandbox_read(struct query *q, struct store_sandbox *sb);
+/* What of a row's sealed fields is opened; the others are NULL. */
+enum sandbox_opened { SANDBOX_NOTHING, SANDBOX_NETWORK, SANDBOX_ALL };
+
+void sandbox_read(struct query *q, enum sandbox_opened what, struct store_sandbox *sb);
 void sandbox_bind(struct query *q, const struct store_sandbox *sb);
 struct store_sandbox *sandbox_copy(const struct store_sandbox *sb);
 

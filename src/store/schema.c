@@ -636,6 +636,15 @@ static const char version_25[] =
 static const char version_26[] = "ALTER TABLE keys ADD COLUMN made_by TEXT REFERENCES keys (id);"
 				 "CREATE INDEX keys_maker ON keys (made_by);";
 
+/* What is secret is sealed (vault.h). key: the name of the key; NULL as long as nothing is sealed.
+ * store_vault_set seals what is here already, and sets `done`. */
+static const char version_27[] = "CREATE TABLE vault ("
+				 "	one INTEGER PRIMARY KEY CHECK (one = 1),"
+				 "	key BLOB,"
+				 "	done INTEGER NOT NULL"
+				 ") STRICT;"
+				 "INSERT INTO vault VALUES (1, NULL, 0);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -663,6 +672,7 @@ const struct migration schema_migrations[] = {
 	{version_24},
 	{version_25},
 	{version_26},
+	{version_27},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -10,6 +10,8 @@ struct migration {
 	const char *sql;
 };
 
+enum { VAULT_VERSION = 27 }; /* the first whose file has no secrets in plain text */
+
 extern const struct migration schema_migrations[];
 extern const unsigned schema_migration_count;
 

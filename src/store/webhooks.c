@@ -4,8 +4,12 @@
 #include <string.h>
 
 #include "proto/json_text.h"
+#include "base/clock.h"
 #include "store/db.h"
+#include "store/sealed.h"
 #include "store/text.h"
+
+enum { LOCKED_RETRY_S = 300 }; /* of deliveries without the key that opens them */
 
 static int check_types(uint32_t types, struct error *e)
 {
@@ -60,7 +64,7 @@ int store_webhook_add(struct store *s, const struct store_webhook *w, char ret_i
 	query_text(&q, ret_id);
 	query_text(&q, w->key_id);
 	query_text(&q, w->url);
-	query_text(&q, w->secret);
+	query_sealed(&q, SEALED_WEBHOOK, ret_id, w->secret);
 	query_u64(&q, w->types);
 	query_u64(&q, w->enabled);
 	query_u64(&q, w->created_ns);
@@ -101,7 +105,7 @@ int store_webhook_update(
 		"?, "
 		"name = coalesce(?, name) WHERE id = ?");
 	query_text(&q, w->url);
-	query_text(&q, w->secret);
+	query_sealed(&q, SEALED_WEBHOOK, id, w->secret);
 	query_u64(&q, w->types);
 	query_u64(&q, w->enabled);
 	query_text(&q, w->name);
@@ -144,7 +148,8 @@ int store_webhook_list(struct store *s, const char *key_id,
 		w.id = row_text(&q);
 		w.key_id = row_text(&q);
 		w.url = row_text(&q);
-		w.secret = row_text(&q);
+		w.secret = NULL;
+		q.column++;
 		w.types = (uint32_t)row_u64(&q);
 		w.enabled = row_bool(&q);
 		w.created_ns = row_u64(&q);
@@ -192,7 +197,7 @@ static int queue_one(struct store *s, const char *webhook_id, bool full,
 		"VALUES (?, ?, ?, ?4, ?4)");
 	query_text(&q, webhook_id);
 	query_u64(&q, ev->id);
-	query_text(&q, payload);
+	query_sealed(&q, SEALED_PAYLOAD, webhook_id, payload);
 	query_u64(&q, now_ns);
 	return query_run(&q, NULL, e);
 }
@@ -313,7 +318,7 @@ int store_delivery_next(struct store *s, uint64_t *ret_ns, struct error *e)
 	return r;
 }
 
-static int give_delivery(struct store *s, uint64_t id,
+static int give_delivery(struct store *s, uint64_t id, uint64_t now_ns,
 	int (*each)(void *arg, const struct store_delivery *d), void *arg, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_DELIVERY_GET,
@@ -331,14 +336,18 @@ static int give_delivery(struct store *s, uint64_t id,
 	d.webhook_id = row_text(&q);
 	d.key_id = row_text(&q);
 	d.url = row_text(&q);
-	d.secret = row_text(&q);
+	d.secret = row_sealed(&q, SEALED_WEBHOOK, d.webhook_id);
 	d.event_id = row_u64(&q);
-	d.payload = row_text(&q);
+	d.payload = row_sealed(&q, SEALED_PAYLOAD, d.webhook_id);
 	d.attempts = (uint32_t)row_u64(&q);
 	d.created_ns = row_u64(&q);
 	d.next_ns = row_u64(&q);
 	d.last_error = row_text(&q);
-	return each(arg, &d);
+	if (d.secret && d.payload)
+		return each(arg, &d);
+	query_done(&q);
+	return store_delivery_failed(s, id, now_ns + LOCKED_RETRY_S * NS_PER_S,
+		"it cannot be signed: the key file of the secrets is missing", e);
 }
 
 int store_delivery_due(struct store *s, uint64_t now_ns, uint32_t limit,
@@ -359,7 +368,7 @@ int store_delivery_due(struct store *s, uint64_t now_ns, uint32_t limit,
 		ids[n++] = row_u64(&q);
 	query_done(&q);
 	for (unsigned i = 0; r == 0 && i < n; i++)
-		r = give_delivery(s, ids[i], each, arg, e);
+		r = give_delivery(s, ids[i], now_ns, each, arg, e);
 	return r;
 }
 

@@ -27,7 +27,7 @@ struct store_webhook {
 	const char *key_id; /* the key whose events it gets; NULL: all keys */
 	const char *name;   /* for people; NULL: "", or unchanged by an update */
 	const char *url;
-	const char *secret; /* signs the deliveries; stored in plain text, as signing needs it */
+	const char *secret; /* signs the deliveries; sealed (vault.h), so lists leave it out */
 	uint32_t types;	    /* mask of STORE_EVENT_BIT; 0: all */
 	bool enabled;
 	uint64_t created_ns;

@@ -19,6 +19,7 @@
 #include "store/keys.h"
 #include "store/sandboxes.h"
 #include "store/store.h"
+#include "store/vault.h"
 
 #define T0 (UINT64_C(1800000000) * NS_PER_S) /* 2027-01-15T08:00:00Z */
 
@@ -29,6 +30,7 @@ struct fixture {
 	char key[STORE_UUID_BYTES];
 	char secret[STORE_KEY_SECRET_BYTES];
 	struct error e;
+	bool locked; /* nothing can be opened */
 };
 
 /* cmocka's assert_return_code reads errno; this shows the store's message. */
@@ -49,6 +51,47 @@ struct fixture {
 		assert_true(strlen((f)->e.message) > 0);                                           \
 	} while (0)
 
+/* A vault of the tests: the context stands in front of the data, whose bits are inverted. */
+static inline int fixture_seal(void *arg, const char *context, const void *data, size_t n,
+	uint8_t **ret, size_t *ret_n, struct error *e)
+{
+	size_t head = strlen(context) + 1;
+	uint8_t *out = malloc(head + n);
+
+	assert_non_null(out);
+	memcpy(out, context, head);
+	for (size_t i = 0; i < n; i++)
+		out[head + i] = (uint8_t) ~((const uint8_t *)data)[i];
+	*ret = out;
+	*ret_n = head + n;
+	return 0;
+}
+
+static inline int fixture_unseal(void *arg, const char *context, const void *sealed, size_t n,
+	char **ret, size_t *ret_n, struct error *e)
+{
+	size_t head = strlen(context) + 1;
+	char *out;
+
+	if ((arg && *(bool *)arg) || n < head || memcmp(sealed, context, head) != 0)
+		return error_set(e, ERROR_HOST, EBADMSG, "it cannot be opened");
+	out = calloc(1, n - head + 1);
+	assert_non_null(out);
+	for (size_t i = 0; i < n - head; i++)
+		out[i] = (char)~((const uint8_t *)sealed)[head + i];
+	*ret = out;
+	*ret_n = n - head;
+	return 0;
+}
+
+static inline void fixture_vault(struct fixture *f)
+{
+	const struct store_vault v = {&f->locked, fixture_seal, fixture_unseal};
+	const uint8_t name[STORE_VAULT_NAME] = "testkey";
+
+	ok(f, store_vault_set(f->s, &v, name, NULL, &f->e));
+}
+
 static inline int fixture_setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -58,6 +101,7 @@ static inline int fixture_setup(void **state)
 	assert_non_null(mkdtemp(f->dir));
 	(void)snprintf(f->path, sizeof(f->path), "%s/mayfly.db", f->dir);
 	ok(f, store_open(f->path, &f->s, &f->e));
+	fixture_vault(f);
 	ok(f, store_key_create(f->s, &(struct store_key_spec){.name = "test"}, T0, f->key,
 		      f->secret, &f->e));
 	*state = f;
@@ -79,6 +123,7 @@ static inline void fixture_reopen(struct fixture *f)
 	store_close(f->s);
 	f->s = NULL;
 	ok(f, store_open(f->path, &f->s, &f->e));
+	fixture_vault(f);
 }
 
 static inline struct store_sandbox fixture_sandbox(const struct fixture *f, const char *id)

@@ -203,7 +203,7 @@ static void use_sandboxes(struct fixture *f)
 	ok(f, store_sandbox_update(f->s, "i1", STORE_ANY_STATE, STORE_SET_END, &sb, NULL, &f->e));
 	ok(f, store_sandboxes_renew(f->s, f->key, "i1", "t", &f->e));
 	ok(f, store_sandbox_set_end(f->s, "i1", T0, &f->e));
-	ok(f, store_sandbox_each(f->s, ignore_sandbox, NULL, &f->e));
+	ok(f, store_sandbox_each(f->s, true, ignore_sandbox, NULL, &f->e));
 	ok(f, store_sandbox_count(f->s, f->key, 1, &n, &f->e));
 	ok(f, store_sandbox_count(f->s, NULL, 1, &n, &f->e));
 	ok(f, store_kept_count(f->s, f->key, &kept, &f->e));

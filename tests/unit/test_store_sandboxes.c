@@ -587,7 +587,7 @@ static void test_each_may_delete(void **state)
 	uint64_t n = 0;
 
 	add_some(f);
-	ok(f, store_sandbox_each(f->s, delete_each, f, &f->e));
+	ok(f, store_sandbox_each(f->s, true, delete_each, f, &f->e));
 	ok(f, store_sandbox_count(f->s, NULL, STORE_ANY_STATE, &n, &f->e));
 	assert_int_equal(n, 0);
 }
