@@ -198,8 +198,9 @@ static int read_state(int fd, struct stage_state *s)
 /* False: it must be made. A damaged entry counts as none. */
 static bool find_made(const struct base_options *o, struct stage_state *to)
 {
+	const struct step_cache cache = {.home = o->home}; /* named by content: anybody's */
 	struct stage_state s;
-	int fd = o->no_cache ? -1 : step_cache_find(o->home, to->key);
+	int fd = o->no_cache ? -1 : step_cache_find(&cache, to->key);
 
 	if (fd < 0)
 		return false;
@@ -240,13 +241,14 @@ static json_t *state_to_json(const struct stage_state *s)
 /* What cannot be kept is made again the next time. */
 static void keep_made(const struct base_options *o, const char *name, const struct stage_state *s)
 {
+	const struct step_cache cache = {.home = o->home};
 	json_t *state = state_to_json(s);
 	_cleanup_free_ char *text = state ? json_dumps(state, 0) : NULL;
 
 	json_decref(state);
 	(void)verify_record(s->image_fd, image_file_name(IMAGE_EXT4), NULL); /* or templates do */
 	if (text && file_write_atomic(s->image_fd, state_file, text, strlen(text), 0600) == 0)
-		step_cache_put(o->home, s->key, o->work->area_fd[HOME_IMAGES], name, s->image_fd,
+		step_cache_put(&cache, s->key, o->work->area_fd[HOME_IMAGES], name, s->image_fd,
 			o->no_cache);
 }
 

@@ -50,7 +50,7 @@ static void end_full(struct builder *b)
 
 bool builder_replaces(const struct builder *b)
 {
-	return b->o->no_cache || b->forced;
+	return b->o->no_cache || b->forced || b->aged;
 }
 
 int builder_machine(struct builder *b, struct machine **ret, struct error *e)
@@ -504,7 +504,7 @@ static int keep_disk(struct builder *b, const char *key, bool save, struct error
 		(void)close(fd); /* a directory */
 		return r;
 	}
-	step_cache_put(b->o->home, key, b->w.fd, name, fd, save || builder_replaces(b));
+	step_cache_put(&b->cache, key, b->w.fd, name, fd, save || builder_replaces(b));
 	set_disk(s, fd);
 	(void)step_cache_trim(b->o->home, STEP_CACHE_BYTES_MAX, &usage, NULL); /* the next tries */
 	return 0;
@@ -543,7 +543,7 @@ static int machine_key(const struct builder *b, char ret[STEP_KEY_BYTES], struct
 /* Goes on with a machine that an earlier build has saved. */
 static bool restore_machine(struct builder *b, const char *key)
 {
-	int fd = builder_replaces(b) ? -ENOENT : step_cache_find(b->o->home, key);
+	int fd = builder_replaces(b) ? -ENOENT : step_cache_find(&b->cache, key);
 	struct machine_options o = machine_options(b, step_name, fd);
 	struct error why = {0};
 
@@ -617,6 +617,17 @@ static int run_step(
 	return r < 0 ? r : keep_disk(b, key, false, e);
 }
 
+/* Of a step that was kept too long nothing goes on: neither what follows in its stage, nor what
+ * later stages took of it. */
+static int find_step(struct builder *b, const char *key)
+{
+	_cleanup_close_ int fd = step_cache_find(&b->cache, key);
+
+	if (fd >= 0 && b->o->cache_max_ns && step_cache_age_ns(fd) > b->o->cache_max_ns)
+		b->aged = true;
+	return b->aged ? -ESTALE : TAKE_FD(fd);
+}
+
 /* Takes a step from the cache, or runs it. After a step that ran, all later steps of the stage
  * run. */
 static int disk_step(
@@ -628,7 +639,7 @@ static int disk_step(
 	int fd = -ENOENT, r = stage_key(&b->stage, step, key, e);
 
 	if (r == 0 && !b->missed && !builder_replaces(b))
-		fd = step_cache_find(b->o->home, key);
+		fd = find_step(b, key);
 	b->missed |= fd < 0;
 	if (r == 0)
 		r = tell_steps(b, s, at, fd >= 0, e);
@@ -799,6 +810,7 @@ int builder_run(const struct builder_options *o, struct error *e)
 	if (!b)
 		return stage_no_memory(e);
 	*b = (struct builder){.o = o,
+		.cache = {o->home, o->owner},
 		.w = WORKDIR_INIT,
 		.work = HOME_INIT,
 		.source_fd = -1,

@@ -63,6 +63,8 @@ struct builder_options {
 	const struct option_list *mirrors;    /* of registries (oci/mirror.h); NULL: none */
 	bool client;			      /* FROM and client_registry as in base.h */
 	const char *client_registry;
+	const char *owner; /* of the steps that are kept and found (step_cache.h); NULL: operator */
+	uint64_t cache_max_ns; /* a step kept longer runs again; 0: kept for ever */
 	const char *scope;  /* builds share cached steps only if their scopes are equal; NULL: "" */
 	bool no_triggers;   /* those of bases are left out, as E2B's builder does */
 	bool no_cache;	    /* runs all steps; what they make is kept all the same */

@@ -293,7 +293,7 @@ static int make_end(struct builder *b, struct stage_state *s, const char *key, s
 	if (r == 0)
 		r = write_end(*ret_fd, ret, e);
 	if (r == 0)
-		step_cache_put(b->o->home, key, b->w.fd, name, *ret_fd, builder_replaces(b));
+		step_cache_put(&b->cache, key, b->w.fd, name, *ret_fd, builder_replaces(b));
 	return r;
 }
 
@@ -322,7 +322,7 @@ static int find_end(struct builder *b, struct stage_state *s, struct end *ret, s
 	int r = end_key(s, key, e);
 
 	if (r == 0 && !b->machine && !builder_replaces(b))
-		fd = step_cache_find(b->o->home, key);
+		fd = step_cache_find(&b->cache, key);
 	if (fd >= 0 && read_end(fd, ret) < 0)
 		cleanup_close_p(&fd);
 	if (r == 0 && fd < 0)

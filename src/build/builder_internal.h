@@ -42,9 +42,11 @@ struct builder {
 	uint64_t base_bytes[DOCKERFILE_STAGES_MAX]; /* per stage: of its disk before steps */
 	int base_fd[DOCKERFILE_STAGES_MAX]; /* per stage: directory of its base's disk, or -1 */
 	size_t step_count, step_number;
-	size_t told;			       /* steps of the stage that ops.step was told of */
-	bool missed;			       /* a step of the stage was not in the cache */
-	bool forced;			       /* a step forbids the cache from here on */
+	size_t told;		 /* steps of the stage that ops.step was told of */
+	bool missed;		 /* a step of the stage was not in the cache */
+	bool forced;		 /* a step forbids the cache from here on */
+	bool aged;		 /* a step was kept too long: all after it run, in all stages */
+	struct step_cache cache; /* of steps */
 	const struct machine_network *network; /* of RUN in this stage; NULL: none */
 	bool networked;			       /* the present step may use it */
 

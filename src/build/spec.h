@@ -11,6 +11,8 @@
  *	 	"own": true if its registry is the operator's, which may be anywhere},
  *	 "start", "ready": commands, may be missing,
  *	 "trust": PEM of authorities that RUN trusts, may be missing,
+ *	 "owner": of the steps that are kept (step_cache.h), missing for the operator,
+ *	 "cacheMaxSeconds": a step kept longer runs again; may be missing,
  *	 "steps": [{"type", "args", "files": a path of this host,
  *	 	"force": neither it nor a step after it is taken from the cache,
  *	 	"cache": of RUN: the id of a cache (cache_mount.h), which is SPEC_CACHE_DIR then}],

@@ -5,24 +5,46 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "image/image.h"
 #include "image/workdir.h"
 
+enum { OWNER_MAX = STR_UUID_BYTES - 1, ENTRY_NAME_BYTES = OWNER_MAX + 1 + STEP_KEY_BYTES };
+
+static const char made_file[] = "made"; /* empty; says when */
+
 /* --- use --- */
 
-int step_cache_find(const struct home *h, const char *key)
+static int entry_name(const struct step_cache *c, const char *key, char ret[ENTRY_NAME_BYTES])
 {
-	_cleanup_close_ int fd = openat(
-		h->area_fd[HOME_STEPS], key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const char *owner = c->owner ? c->owner : "";
+	size_t n = strlen(owner);
 
+	if (n > OWNER_MAX || strspn(owner, "0123456789abcdef-") != n)
+		return -EINVAL;
+	(void)snprintf(ret, ENTRY_NAME_BYTES, "%s%s%s", owner, n ? "." : "", key); /* fits */
+	return 0;
+}
+
+int step_cache_find(const struct step_cache *c, const char *key)
+{
+	char name[ENTRY_NAME_BYTES];
+	_cleanup_close_ int fd = -1;
+
+	if (entry_name(c, key, name) < 0)
+		return -ENOENT;
+	fd = openat(c->home->area_fd[HOME_STEPS], name,
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || workdir_hold(fd, "step", NULL) < 0)
 		return -ENOENT;
 	if (!file_exists(fd, image_file_name(IMAGE_EXT4)))
@@ -31,27 +53,53 @@ int step_cache_find(const struct home *h, const char *key)
 	return TAKE_FD(fd);
 }
 
-static int move(const struct home *h, const char *key, int dirfd, const char *name, bool replace)
+uint64_t step_cache_age_ns(int fd)
+{
+	uint64_t now = clock_realtime_ns(), made;
+	struct stat st;
+
+	if (fstatat(fd, made_file, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return UINT64_MAX;
+	made = (uint64_t)st.st_mtim.tv_sec * NS_PER_S + (uint64_t)st.st_mtim.tv_nsec;
+	return now > made ? now - made : 0;
+}
+
+static int note_time(int fd)
+{
+	int made = openat(fd, made_file, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r = made < 0 || futimens(made, NULL) < 0 ? -errno : 0;
+
+	if (made >= 0)
+		(void)close(made); /* nothing was written */
+	return r;
+}
+
+static int move(const struct home *h, const char *entry, int dirfd, const char *name, bool replace)
 {
 	int area = h->area_fd[HOME_STEPS];
 
 	for (int i = 0; i < 2; i++) {
-		if (renameat2(dirfd, name, area, key, RENAME_NOREPLACE) == 0)
+		if (renameat2(dirfd, name, area, entry, RENAME_NOREPLACE) == 0)
 			return fsync(area) < 0 ? -errno : 0;
 		if (errno != EEXIST || !replace)
 			return errno == EEXIST ? 0 : -errno;
-		(void)workdir_remove(area, key); /* the second rename tells */
+		(void)workdir_remove(area, entry); /* the second rename tells */
 	}
 	return -EEXIST;
 }
 
-void step_cache_put(
-	const struct home *h, const char *key, int dirfd, const char *name, int fd, bool replace)
+void step_cache_put(const struct step_cache *c, const char *key, int dirfd, const char *name,
+	int fd, bool replace)
 {
-	int r = fsync(fd) < 0 || flock(fd, LOCK_SH) < 0 ? -errno : 0;
+	char entry[ENTRY_NAME_BYTES];
+	int r = entry_name(c, key, entry);
 
 	if (r == 0)
-		r = move(h, key, dirfd, name, replace);
+		r = note_time(fd);
+	if (r == 0 && (fsync(fd) < 0 || flock(fd, LOCK_SH) < 0))
+		r = -errno;
+	if (r == 0)
+		r = move(c->home, entry, dirfd, name, replace);
 	if (r < 0)
 		log_info("a step is not cached: error %d", -r);
 }

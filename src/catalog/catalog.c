@@ -1,6 +1,7 @@
 #include "catalog/catalog.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ struct catalog_removal {
 	uv_timer_t timer;
 	uv_work_t work;
 	int image_area, template_area, step_area;
-	char id[STORE_UUID_BYTES]; /* "": only what killed builds left */
+	char id[STORE_UUID_BYTES];  /* "": only what killed builds left */
+	char key[STORE_UUID_BYTES]; /* whose kept steps go, or "" */
 };
 
 static void remove_work(uv_work_t *w)
@@ -40,6 +42,8 @@ static void remove_work(uv_work_t *w)
 		(void)workdir_remove(m->template_area, m->id);
 		(void)workdir_remove(m->image_area, m->id);
 	}
+	if (*m->key)
+		workdir_remove_owned(m->step_area, m->key);
 	workdir_sweep(m->template_area);
 	workdir_sweep(m->image_area);
 	workdir_sweep(m->step_area);
@@ -168,6 +172,18 @@ void catalog_drop(struct fleet *f, const char *build_id)
 		start_removal(m);
 }
 
+void catalog_drop_steps(struct fleet *f, const char *key_id)
+{
+	struct catalog_removal *m = removal_of(f, "");
+
+	if (!m || f->catalog->stopping) {
+		free(m); /* the next start removes them */
+		return;
+	}
+	(void)snprintf(m->key, sizeof(m->key), "%s", key_id); /* ours: fits */
+	start_removal(m);
+}
+
 /* --- what an earlier daemon left --- */
 
 static void sweep(struct fleet *f, enum home_area area, bool keep_used)
@@ -195,6 +211,24 @@ static bool key_is_gone(void *opaque, const char *key_id)
 	return key->revoked_ns != 0;
 }
 
+/* Kept steps are <key id>.<digest>; the operator's have no owner (build/step_cache.h). */
+static void sweep_steps(struct fleet *f)
+{
+	char **names = NULL;
+
+	if (workdir_list(f->home.area_fd[HOME_STEPS], &names) < 0)
+		return; /* the next start tries again */
+	for (char **n = names; *n; n++) {
+		char *dot = strchr(*n, '.'), id[STORE_UUID_BYTES] = "";
+
+		if (dot && dot - *n < (ptrdiff_t)sizeof(id))
+			memcpy(id, *n, (size_t)(dot - *n));
+		if (route_is_uuid(id) && key_is_gone(f, id))
+			(void)workdir_remove(f->home.area_fd[HOME_STEPS], *n); /* as above */
+	}
+	workdir_list_free(names);
+}
+
 int catalog_start(struct fleet *f, struct error *e)
 {
 	struct catalog *c = calloc(1, sizeof(*c));
@@ -217,6 +251,7 @@ int catalog_start(struct fleet *f, struct error *e)
 	uploads_forget_keys(c->uploads, key_is_gone, f);
 	sweep(f, HOME_IMAGES, false);
 	sweep(f, HOME_TEMPLATES, true);
+	sweep_steps(f);
 	catalog_drop(f, ""); /* a dying build may still lock what it has */
 	catalog_drop_later(f, "");
 	return 0;

@@ -23,4 +23,7 @@ struct catalog {
 	bool stopping;
 };
 
+/* Removes the steps that builds of a key have kept, in the background. */
+void catalog_drop_steps(struct fleet *f, const char *key_id);
+
 #endif

@@ -44,7 +44,7 @@ struct build_job {
 	char *spec;		       /* owned; overwritten when it is freed */
 	char base[STORE_NAME_MAX + 1]; /* the directory of the template that it is on, or "" */
 	json_t *files;		       /* paths of uploads that it holds, owned */
-	bool running, cancelled, watched;
+	bool running, cancelled, watched, revoked;
 	bool placed;	   /* it has a place on the host */
 	json_t *said;	   /* owned, or NULL */
 	char *answer;	   /* owned: to what it said, or NULL */
@@ -162,6 +162,8 @@ static void on_closed(uv_handle_t *h)
 	if (--j->handles)
 		return;
 	leave_place(j);
+	if (j->revoked)
+		catalog_drop_steps(c->fleet, j->key_id); /* it may have kept one since */
 	job_free(j);
 	if (!c->stopping)
 		turn(c);
@@ -608,16 +610,19 @@ static json_t *network_json(const struct build_job *j, struct error *e)
 	return network;
 }
 
-/* Adds the network, and what guests trust, to the specification. */
+/* Adds the network, what guests trust, and whose steps are kept, to the specification. The
+ * operator's own builds share their steps with `mayfly template build`. */
 static int complete_spec(struct build_job *j, struct error *e)
 {
-	const char *trust = j->catalog->fleet->options.guest_ca;
+	const struct fleet_options *o = &j->catalog->fleet->options;
 	json_t *network = network_json(j, e), *more;
 	char *text, *spec = NULL;
 
 	if (!network)
 		return -e->err;
-	more = json_pack("{s:o, s:s*}", "network", network, "trust", trust);
+	more = json_pack("{s:o, s:s*, s:s*, s:I}", "network", network, "trust", o->guest_ca,
+		"owner", strcmp(j->key_id, STORE_KEY_LOCAL) ? j->key_id : NULL, "cacheMaxSeconds",
+		(json_int_t)(o->build_cache_max_ns / NS_PER_S));
 	text = more ? json_dumps(more, JSON_COMPACT) : NULL;
 	json_decref(more);
 	if (text) { /* it may have a proxy's password */
@@ -969,6 +974,7 @@ void jobs_end_key(struct fleet *f, const char *key_id)
 		if (strcmp(j->key_id, key_id) != 0)
 			continue;
 		set_reason(j, "", "the API key of the build was revoked");
+		j->revoked = true;
 		if (j->running) {
 			kill_job(j);
 			continue;
@@ -977,6 +983,7 @@ void jobs_end_key(struct fleet *f, const char *key_id)
 		job_free(j);
 	}
 	uploads_forget_key(f->catalog->uploads, key_id);
+	catalog_drop_steps(f, key_id);
 }
 
 void jobs_stop(struct catalog *c)

@@ -4,12 +4,13 @@
  * daemon ends.
  *
  * A specification is a JSON object (build/spec.h). It may hold passwords, so it is kept in memory
- * only. When the build starts, a member is added that limits its network to what a sandbox of its
- * key may reach:
+ * only. When the build starts, members are added: one limits its network to what a sandbox of its
+ * key may reach, others say whose steps it keeps and finds, and how old these may be.
  *
- *	{"network": {"floor": policy/network_floor_json.h, "key": the key's list}}
+ *	{"network": {"floor": policy/network_floor_json.h, "key": the key's list},
+ *	 "trust", "owner", "cacheMaxSeconds"}
  *
- * Both members of it may be missing. Without `network`, RUN has no network.
+ * Both members of `network` may be missing. Without `network`, RUN has no network.
  *
  * The process reports lines of JSON:
  *
@@ -84,7 +85,7 @@ bool jobs_use(const struct catalog *c, const char *dir);
 /* Ends the builds of a template. Their rows may be gone already. */
 void jobs_cancel(struct fleet *f, const char *template_id);
 
-/* Ends the builds of a revoked key as failed, and removes its uploads. */
+/* Ends the builds of a revoked key as failed, and removes its uploads and its kept steps. */
 void jobs_end_key(struct fleet *f, const char *key_id);
 
 /* Kills the builds that run and forgets those that wait. Their rows stay, and the next start marks

@@ -35,7 +35,7 @@ struct serve_options {
 	bool no_programs, metrics_public, webhook_allow_private, build_runtimes;
 	const char *webhook_ca;
 	const char *secrets_key, *guest_ca, *issuer, *build_registry;
-	uint64_t token_life_ns;
+	uint64_t token_life_ns, build_cache_max_ns;
 	uint64_t peer_connections;
 	struct option_list proxies;
 	uint64_t connections, sandboxes, creates, timeout_ns;
@@ -111,6 +111,10 @@ static const struct option_spec options[] = {
 	{"registry-mirror", 0, OPTION_LIST, "[REGISTRY=]HOST[/PATH]",
 		"is asked for images before that registry (default: Docker Hub; repeatable)",
 		offsetof(struct serve_options, mirrors), 0, 0, false},
+	{"build-cache-max-age", 0, OPTION_DURATION, "TIME",
+		"clients' builds run steps again that were kept longer (default: any age)",
+		offsetof(struct serve_options, build_cache_max_ns), NS_PER_S,
+		10 * 365 * 86400 * NS_PER_S, false},
 	{"runtime", 0, OPTION_LIST, "NAME=TEMPLATE",
 		"what clients mean that request the runtime NAME; an image's template is "
 		"NAME=image:REFERENCE (repeatable; built in are base, python-3.12, node-20 and "
@@ -340,6 +344,7 @@ static struct fleet_options fleet_options_of(const struct serve_options *o)
 		.kept = o->kept,
 		.pool.memory_bytes = o->pool_memory_bytes,
 		.build_registry = o->build_registry,
+		.build_cache_max_ns = o->build_cache_max_ns,
 		.mirrors = &o->mirrors,
 		.runtimes = &o->runtimes,
 		.build_runtimes = o->build_runtimes,

@@ -75,6 +75,8 @@ struct fleet_options {
 	const char *builder; /* the program that builds templates; NULL: this one */
 	/* HOST or HOST/PATH: the registry of images that are named without one; NULL: none */
 	const char *build_registry;
+	uint64_t build_cache_max_ns; /* clients' builds run steps again that were kept longer; 0: no
+				      * limit */
 	const struct option_list *mirrors;  /* of registries (oci/mirror.h), borrowed, or NULL */
 	const struct option_list *runtimes; /* NAME=TEMPLATE (runtimes.h), borrowed, or NULL */
 	bool build_runtimes; /* when a client asks for one (catalog/runtime_builds.h) */

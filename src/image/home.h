@@ -7,7 +7,7 @@
  *   snapshots/<id>/      snapshots of sandboxes (sandbox/stack.h)
  *   paused/<sandbox>/    states of paused sandboxes, likewise
  *   aside/<...>/         states that no database knows (fleet/aside.h)
- *   steps/<SHA-256>/     what steps of builds made (build/step_cache.h)
+ *   steps/[<key id>.]<SHA-256>/  what steps of builds made (build/step_cache.h)
  *   uploads/             files that clients upload for builds (catalog/uploads.h)
  *   sandboxes/<id>/      running sandboxes (sandbox/sandbox_dir.h)
  *   mayfly.db            the daemon's database (store/store.h)

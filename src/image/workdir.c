@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,18 @@
 enum { LOCK_TRIES = 50, LOCK_PAUSE_NS = 10000000 };
 
 /* Not ".", and no temporary name. */
+/* A name may stand behind that of its owner, a key's id (workdir_remove_owned). */
 static bool is_finished_name(const char *name)
 {
-	return str_is_tagged_name(name);
+	char owner[STR_UUID_BYTES];
+	const char *dot = strchr(name, '.');
+
+	if (str_is_tagged_name(name))
+		return true;
+	if (!dot || dot - name >= (ptrdiff_t)sizeof(owner))
+		return false;
+	(void)snprintf(owner, sizeof(owner), "%.*s", (int)(dot - name), name); /* fits */
+	return str_is_name(owner) && str_is_name(dot + 1);
 }
 
 /* Opens and locks name. -EWOULDBLOCK when somebody holds it; -ENOENT when it was removed or
@@ -232,7 +242,7 @@ int workdir_remove(int area_fd, const char *name)
 {
 	_cleanup_close_ int lock = -1;
 	_cleanup_free_ char *old = NULL;
-	int r = str_is_tagged_name(name) ? name_of_removed(&old) : -ENOENT;
+	int r = is_finished_name(name) ? name_of_removed(&old) : -ENOENT;
 
 	if (r < 0)
 		return r;
@@ -303,4 +313,17 @@ void workdir_list_free(char **names)
 	for (char **p = names; p && *p; p++)
 		free(*p);
 	free(names);
+}
+
+void workdir_remove_owned(int area_fd, const char *owner)
+{
+	size_t n = strlen(owner);
+	char **names = NULL;
+
+	if (workdir_list(area_fd, &names) < 0)
+		return; /* they stay until they are the least recently used */
+	for (char **x = names; *x; x++)
+		if (strncmp(*x, owner, n) == 0 && (*x)[n] == '.')
+			(void)workdir_remove(area_fd, *x); /* likewise */
+	workdir_list_free(names);
 }

@@ -47,6 +47,9 @@ void workdir_sweep(int area_fd);
  * somebody holds it, the next sweep frees the space. */
 int workdir_remove(int area_fd, const char *name);
 
+/* Removes all finished directories that are called `<owner>.` and more. */
+void workdir_remove_owned(int area_fd, const char *owner);
+
 /* Keeps a finished directory from being removed until fd, a descriptor of it, is closed. Waits for
  * a removal in progress; ERROR_NOT_FOUND (-ENOENT) if the directory is gone then. what: as
  * above. */

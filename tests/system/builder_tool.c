@@ -1,7 +1,7 @@
 /* Builds an image from a Dockerfile with doubles of machines, for test_builder:
  *
  *   builder-tool HOME NAME DIR [--no-cache|--stranger|--client|--scope WORDS|--force LINE|
- *	--budget BYTES|--caches SCOPE|--spec]
+ *	--budget BYTES|--owner KEY|--cache-max-age SECONDS|--caches SCOPE|--spec]
  *
  * With --spec, DIR/spec.json is a client's build (build/spec.h) on the base that the Dockerfile
  * names.
@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "build/builder.h"
 #include "build/secrets.h"
@@ -131,6 +132,10 @@ int main(int argc, char **argv)
 		o.trust = argv[5];
 	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
 		o.scope = argv[5];
+	if (argc > 5 && strcmp(argv[4], "--owner") == 0)
+		o.owner = argv[5];
+	if (argc > 5 && strcmp(argv[4], "--cache-max-age") == 0)
+		o.cache_max_ns = strtoull(argv[5], NULL, 10) * NS_PER_S;
 	if (argc > 5 && strcmp(argv[4], "--budget") == 0) {
 		budget.bytes_max = strtoull(argv[5], NULL, 10);
 		o.budget = &budget;

@@ -17,6 +17,7 @@
 #include "build/layers.h"
 #include "build/stage.h"
 #include "build/step_cache.h"
+#include "image/workdir.h"
 #include "build/step_key.h"
 #include "home_fixture.h"
 #include "image/ext4.h"
@@ -28,6 +29,8 @@ enum { BLOCKS = 64, FILE_BYTES = 64 * 1024 };
 static char key_text[STEP_KEY_BYTES];
 
 /* 64 digits. */
+static const struct step_cache cache = {.home = &home};
+
 static const char *key(unsigned n)
 {
 	(void)snprintf(key_text, sizeof(key_text), "%064u", n); /* fits */
@@ -302,13 +305,13 @@ static void put(unsigned n, int like, bool replace)
 		assert_int_equal(layers_link(like, fd, NULL), 0);
 	else
 		make_file(fd, "rootfs.ext4", FILE_BYTES);
-	step_cache_put(&home, key(n), home.fd, name, fd, replace);
+	step_cache_put(&cache, key(n), home.fd, name, fd, replace);
 	(void)close(fd);
 }
 
 static bool has(unsigned n)
 {
-	int fd = step_cache_find(&home, key(n));
+	int fd = step_cache_find(&cache, key(n));
 
 	if (fd >= 0)
 		(void)close(fd); /* a directory */
@@ -329,14 +332,14 @@ static void test_cache(void **state)
 	struct stat st, other;
 	int fd;
 
-	assert_int_equal(step_cache_find(&home, key(1)), -ENOENT);
+	assert_int_equal(step_cache_find(&cache, key(1)), -ENOENT);
 	put(1, -1, false);
-	fd = step_cache_find(&home, key(1));
+	fd = step_cache_find(&cache, key(1));
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	put(1, -1, true);
 	(void)close(fd);
-	fd = step_cache_find(&home, key(1));
+	fd = step_cache_find(&cache, key(1));
 	assert_true(fd >= 0 && fstat(fd, &other) == 0);
 	assert_int_not_equal(st.st_ino, other.st_ino);
 	(void)close(fd);
@@ -354,6 +357,32 @@ static void test_cache(void **state)
 	assert_int_equal(u.bytes, 2 * FILE_BYTES);
 }
 
+static void test_owners(void **state)
+{
+	static const char owner[] = "a0000000-0000-4000-8000-00000000000a";
+	const struct step_cache own = {&home, owner}, bad = {&home, "../a"};
+	char name[32] = "entry-7", entry[128];
+	int fd = make_dir(name);
+
+	make_file(fd, "rootfs.ext4", 1);
+	step_cache_put(&bad, key(7), home.fd, name, fd, true);
+	assert_true(file_exists(home.fd, "entry-7"));
+	step_cache_put(&own, key(7), home.fd, name, fd, false);
+	(void)close(fd);
+	assert_false(has(7)); /* the operator's */
+	fd = step_cache_find(&own, key(7));
+	assert_true(fd >= 0 && step_cache_age_ns(fd) < UINT64_MAX);
+	(void)close(fd);
+	put(7, -1, false);
+	(void)snprintf(entry, sizeof(entry), "%s.%s", owner, key(7));
+	assert_true(file_exists(home.area_fd[HOME_STEPS], entry));
+	workdir_remove_owned(home.area_fd[HOME_STEPS], "a0000000");
+	assert_true(file_exists(home.area_fd[HOME_STEPS], entry));
+	workdir_remove_owned(home.area_fd[HOME_STEPS], owner);
+	assert_int_equal(step_cache_find(&own, key(7)), -ENOENT);
+	assert_true(has(7));
+}
+
 static void test_bounds(void **state)
 {
 	struct step_cache_usage u;
@@ -361,7 +390,7 @@ static void test_bounds(void **state)
 
 	for (unsigned i = 1; i <= 5; i++)
 		put(i, -1, false);
-	held = step_cache_find(&home, key(5));
+	held = step_cache_find(&cache, key(5));
 	put(6, held, false); /* shares all that 5 has */
 	for (unsigned i = 1; i <= 6; i++)
 		set_used(i, 1000 + i);
@@ -516,6 +545,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_journal, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_hostile_journal, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_cache, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(test_owners, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_digests_of_commands, home_setup, home_teardown),

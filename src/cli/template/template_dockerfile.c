@@ -222,6 +222,7 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		.mirrors = o->mirrors,
 		.no_triggers = o->base,
 		.no_cache = o->no_cache,
+		.cache_max_ns = o->cache_max_ns,
 		.caches = "",
 		.start = o->start,
 		.ready = o->ready,

@@ -18,6 +18,7 @@ struct template_dockerfile_options {
 	const char *target; /* a stage; NULL: the last one */
 	struct option_list args, secrets;
 	bool no_cache;
+	uint64_t cache_max_ns;	   /* as in struct builder_options */
 	const char *start, *ready; /* commands, or NULL */
 	const char *guest_ca;	   /* file of authorities that RUN trusts; or NULL */
 	/* from the other options */

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "build/builder.h"
 #include "build/spec.h"
@@ -357,6 +358,13 @@ static const char *ready_command(const struct spec *s)
 	return s->ready ? s->ready : s->start ? "sleep 20" : NULL;
 }
 
+static uint64_t cache_max_ns(const struct spec *s)
+{
+	json_int_t seconds = json_integer_value(json_object_get(s->root, "cacheMaxSeconds"));
+
+	return seconds > 0 ? (uint64_t)seconds * NS_PER_S : 0;
+}
+
 static int build_image(struct run_build *b, struct error *e)
 {
 	struct ignore ignore = {.count = 0};
@@ -385,6 +393,8 @@ static int build_image(struct run_build *b, struct error *e)
 		.caches = b->agent.caches,
 		.budget = &b->budget,
 		.progress = &b->progress,
+		.owner = json_tree_word(b->spec.root, "owner"),
+		.cache_max_ns = cache_max_ns(&b->spec),
 		.scope = b->network.floors.key,
 		.ops = {on_step, on_output, on_note, get_network, get_snapshot, b}};
 	int r = b->agent.is ? run_agent_ignore(&b->agent, &ignore, e)
