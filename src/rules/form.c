@@ -47,9 +47,7 @@ static bool is_field(const char *s, const char *end, const char *want)
 		c = next_letter(&s, end);
 		return c < 0 || c == ']' || c == '[' || isdigit(c);
 	}
-	while (!*want && c == ']')
-		c = next_letter(&s, end);
-	return !*want && c <= 0;
+	return !*want && (c <= 0 || c == ']'); /* qs drops what follows a bracket */
 }
 
 static bool is_any_field(const char *s, const char *end)
@@ -65,12 +63,13 @@ static bool is_one_of(int c, const char *list)
 	return c > 0 && strchr(list, c);
 }
 
-/* PHP skips blanks before a name, Rack brackets, and qs both brackets and dots. */
+/* PHP skips blanks before a name, Rack brackets, and qs both brackets and dots. Express drops a
+ * mark of UTF-8 in front of a form. */
 static bool replaces_method(const char *s, const char *end)
 {
 	int c = ' ';
 
-	while (s < end && is_one_of(c, " [].")) {
+	while (s < end && is_one_of(c, " [].\xef\xbb\xbf")) {
 		if (is_any_field(s, end))
 			return true;
 		c = next_letter(&s, end);
