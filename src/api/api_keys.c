@@ -22,6 +22,7 @@
 #include "fleet/meter.h"
 #include "http/reply.h"
 #include "lifecycle/revocation.h"
+#include "network/lockdown.h"
 #include "network/renewal.h"
 #include "proto/uri.h"
 #include "store/keys.h"
@@ -248,13 +249,28 @@ void api_keys_revoke(struct request *r)
 
 /* --- the operator --- */
 
+/* Puts into force what the store says now. Takes the answer. */
+static void answer_lockdown(struct request *r, json_t *answer)
+{
+	struct error e = {0};
+
+	if (lockdown_apply(fleet_of(r), &e) == 0) {
+		reply_json(r, 200, answer);
+		return;
+	}
+	json_decref(answer);
+	reply_failure(r, &e);
+}
+
 /* Takes the answer. */
 static void answer_operation(struct request *r, const json_t *body, json_t *answer)
 {
 	/* its sandboxes may reach less from now on, or more */
 	if (strcmp(r->head->method, "PATCH") == 0 && json_object_get(body, "network"))
 		renewal_begin(fleet_of(r), r->params[0], "");
-	if (answer)
+	if (answer && strcmp(r->pattern, "/lockdown") == 0 && strcmp(r->head->method, "GET") != 0)
+		answer_lockdown(r, answer);
+	else if (answer)
 		reply_json(r, strcmp(r->head->method, "POST") == 0 ? 201 : 200, answer);
 	else
 		reply_empty(r, 204);

@@ -14,6 +14,7 @@
 #include "http/reply.h"
 #include "lifecycle/allowance.h"
 #include "store/keys.h"
+#include "store/lockdown.h"
 #include "store/sandboxes.h"
 
 enum { BUCKETS = 512, MINUTE_S = 60 };
@@ -48,6 +49,10 @@ bool auth_check(struct request *r)
 
 	if (r->admin)
 		return take_local(r);
+	if (fleet_of(r)->lockdown.keys) {
+		reply_error(r, 401, LOCKDOWN_TEXT ": its operator accepts no API key now");
+		return false;
+	}
 	if (!secret) {
 		reply_error(r, 401, "Invalid API key: send one in the X-API-Key header");
 		return false;

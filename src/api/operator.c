@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/key_json.h"
+#include "api/lockdown_json.h"
 #include "api/operation.h"
 #include "api/tier_json.h"
 #include "api/usage_json.h"
@@ -25,6 +26,9 @@ static const struct {
 	{"PUT", "/tiers/{}", tiers_put},
 	{"DELETE", "/tiers/{}", tiers_remove},
 	{"GET", "/usage", usage_get},
+	{"GET", "/lockdown", lockdown_show},
+	{"PUT", "/lockdown", lockdown_set},
+	{"DELETE", "/lockdown", lockdown_lift},
 };
 
 static int run(

@@ -1,6 +1,6 @@
-/* The operator's requests that need only the store: keys, teams, tiers, usage. The daemon serves
- * them on its admin socket. Without a daemon the command line runs the same code on the store, so
- * both give the same answers. docs/openapi.yaml has the shapes. */
+/* The operator's requests that need only the store: keys, teams, tiers, usage, lockdown. The daemon
+ * serves them on its admin socket. Without a daemon the command line runs the same code on the
+ * store, so both give the same answers. docs/openapi.yaml has the shapes. */
 #ifndef API_OPERATOR_H
 #define API_OPERATOR_H
 

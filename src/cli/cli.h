@@ -78,7 +78,7 @@ extern const struct cli_verb cli_verb_run, cli_verb_ps, cli_verb_kill, cli_verb_
 	cli_verb_create, cli_verb_exec, cli_verb_shell, cli_verb_port, cli_verb_cp, cli_verb_ls,
 	cli_verb_secrets, cli_verb_agents, cli_verb_webhooks, cli_verb_code, cli_verb_timeout,
 	cli_verb_inspect, cli_verb_stats, cli_verb_network, cli_verb_policy, cli_verb_activity,
-	cli_verb_approvals;
+	cli_verb_approvals, cli_verb_lockdown;
 
 /* NULL if there is none. */
 const struct cli_verb *cli_find_verb(const struct cli_verb *const *verbs, const char *name);

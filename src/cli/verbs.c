@@ -35,6 +35,7 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_template,
 	&cli_verb_agents,
 	&cli_verb_serve,
+	&cli_verb_lockdown,
 	&cli_verb_keys,
 	&cli_verb_secrets,
 	&cli_verb_webhooks,

@@ -8,8 +8,10 @@
 #include "envd/wake.h"
 #include "fleet/fleet_of.h"
 #include "fleet/meter.h"
+#include "http/reply.h"
 #include "http/request.h"
 #include "store/keys.h"
+#include "store/lockdown.h"
 
 static void refuse(struct request *r)
 {
@@ -18,10 +20,20 @@ static void refuse(struct request *r)
 	(void)request_reply_error(r, &reply, NULL, r->route.reason); /* the client may be gone */
 }
 
+/* Sandboxes are reached by tokens, and some of their ports by anybody. */
+static bool is_locked(const struct request *r)
+{
+	return fleet_of(r)->lockdown.keys && !r->admin;
+}
+
 static void hand_out(struct request *r)
 {
 	if (r->connection->door == SERVER_METRICS) {
 		scrape_dispatch(r);
+		return;
+	}
+	if (is_locked(r) && r->route.kind != ROUTE_API && r->route.kind != ROUTE_BAD) {
+		reply_error(r, 403, LOCKDOWN_TEXT ": its operator lets nobody in now");
 		return;
 	}
 	switch (r->route.kind) {

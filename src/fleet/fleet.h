@@ -16,6 +16,7 @@
 #include "fleet/stock.h"
 #include "image/home.h"
 #include "sandbox/sandbox_dir.h"
+#include "store/lockdown.h"
 #include "store/store.h"
 
 struct activity;
@@ -129,7 +130,8 @@ struct fleet {
 	struct instance *other;			 /* all others */
 	unsigned running, making;
 	enum fleet_status status;
-	uint64_t made, not_made; /* creations since the start, and those that failed */
+	struct store_lockdown lockdown; /* in force (network/lockdown.h) */
+	uint64_t made, not_made;	/* creations since the start, and those that failed */
 	struct quota quota;
 	struct instance_places *places;			/* reserved for sandboxes to be made soon */
 	struct lane lane, boots, diffs;			/* lane.h */

@@ -26,6 +26,7 @@
 #include "network/activity_lifecycle.h"
 #include "network/approvals.h"
 #include "network/egress.h"
+#include "network/lockdown.h"
 #include "network/renewal.h"
 #include "store/samples.h"
 #include "store/sandboxes.h"
@@ -220,7 +221,11 @@ int instances_start(struct fleet *f, struct error *e)
 	if (r == 0)
 		r = kept_init(f, e);
 	if (r == 0)
+		r = lockdown_start(f, e);
+	if (r == 0)
 		r = instances_recover(f, e);
+	if (r == 0)
+		r = lockdown_apply(f, e);
 	if (r < 0)
 		return r;
 	deadline_changed(f);

@@ -26,6 +26,7 @@
 #include "policy/network_consent.h"
 #include "policy/rule_digest.h"
 #include "proto/json_text.h"
+#include "store/lockdown.h"
 #include "store/sandboxes.h"
 
 enum {
@@ -504,7 +505,13 @@ int approvals_decide(struct fleet *f, const char *id, const struct approval_deci
 {
 	struct store_approval d = *given;
 	struct right right = {by, &d, e};
-	int r = store_approval_get(f->store, id, by->key_id, check_right, &right, e);
+	int r;
+
+	/* a link is a token, too */
+	if (f->lockdown.approvals || (f->lockdown.keys && by->by == APPROVAL_BY_LINK))
+		return error_set(
+			e, ERROR_FORBIDDEN, EPERM, LOCKDOWN_TEXT ": nobody can decide now");
+	r = store_approval_get(f->store, id, by->key_id, check_right, &right, e);
 
 	d.decided_ns = time_of(f->approvals);
 	return r ? r : settle(f->approvals, id, by->key_id, &d, e);
@@ -541,6 +548,22 @@ static unsigned settle_all(struct approvals *all, const struct ids *ids,
 			settled++;
 	}
 	return settled;
+}
+
+void approvals_deny_all(struct fleet *f, const char *why)
+{
+	const struct store_approval_filter filter = {
+		.states = STORE_APPROVAL_BIT(STORE_APPROVAL_WAITING), .limit = LATE_AT_ONCE};
+	struct error e = {0};
+	struct ids ids;
+	unsigned settled;
+
+	do {
+		ids.count = 0;
+		if (store_approval_list(f->store, &filter, collect, &ids, &e) < 0)
+			log_error("cannot look for approvals: %s", e.message);
+		settled = settle_all(f->approvals, &ids, STORE_APPROVAL_DENIED, why);
+	} while (settled && ids.count == LATE_AT_ONCE && e.code == ERROR_NONE);
 }
 
 static const char gave_up[] = "the program did not wait";
@@ -783,6 +806,8 @@ static const char *too_much(struct asker *a)
 {
 	uint64_t now = clock_monotonic_ns();
 
+	if (a->fleet->lockdown.approvals)
+		return LOCKDOWN_TEXT;
 	if (a->count >= APPROVAL_WAITERS_MAX)
 		return "too much of the sandbox waits for a person";
 	if (!rate_take(&a->rate, APPROVALS_PER_SECOND, now))

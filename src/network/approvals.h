@@ -78,9 +78,12 @@ void approvals_sandbox_gone(const struct instance *i);
 
 /* Decides an approval. Of `d` it uses state (allowed or denied), decided_by, reason, scope and
  * until_ns. Fails with ERROR_NOT_FOUND, with ERROR_EXISTS if it is decided already (the message
- * says how), or as approval_right_check(). */
+ * says how), with ERROR_FORBIDDEN while this host is locked down, or as approval_right_check(). */
 int approvals_decide(struct fleet *f, const char *id, const struct approval_decider *by,
 	const struct store_approval *d, struct error *e);
+
+/* Denies all that waits, for this reason. */
+void approvals_deny_all(struct fleet *f, const char *why);
 
 /* Returns the list of requests that wait for approvals to be asked or decided (watch.h). They wait
  * for the id of a key. */

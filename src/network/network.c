@@ -14,6 +14,7 @@
 #include "policy/network_policy.h"
 #include "proto/json_tree.h"
 #include "store/keys.h"
+#include "store/lockdown.h"
 
 bool network_is_off(const struct fleet *f)
 {
@@ -39,16 +40,32 @@ static char *policy_line(const struct instance *i, const struct network_floors *
 	return line;
 }
 
+/* The policy while the host is locked down: it denies everything, and has no secret. */
+static char *locked_line(const struct instance *i, struct error *e)
+{
+	json_t *policy = network_policy_locked(i->network_generation, LOCKDOWN_TEXT);
+	json_t *names = policy ? json_tree_stored(i->network_names_json) : NULL;
+	char *line = policy ? network_policy_line(policy, names) : NULL;
+
+	if (!line)
+		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	return line;
+}
+
 char *network_policy_text(const struct instance *i, struct error *e)
 {
-	json_t *network = json_tree_stored(i->network_json), *intercept = NULL;
+	json_t *network, *intercept = NULL;
 	_cleanup_(store_key_freep) struct store_key *key = NULL;
 	struct network_floors floors = {i->fleet->options.network, NULL, i->sandbox.network};
 	char *line = NULL;
-	/* without its rules, or its key's, it would be open */
-	int r = i->network_json && !network ? -ENOMEM
-					    : store_key_get(i->fleet->store, i->key_id, &key, e);
+	int r;
 
+	if (i->fleet->lockdown.egress)
+		return locked_line(i, e);
+	/* without its rules, or its key's, it would be open */
+	network = json_tree_stored(i->network_json);
+	r = i->network_json && !network ? -ENOMEM
+					: store_key_get(i->fleet->store, i->key_id, &key, e);
 	r = r ? r : interception_policy(i, network, &intercept, e);
 	if (r == 0) {
 		floors.key = key->limits.network;
@@ -197,10 +214,13 @@ void network_renew(struct instance *i, const char *name)
 
 	if (*name && !interception_uses(i, name))
 		return;
-	if (next_generation(i, &e) < 0)
-		log_error("a sandbox keeps its old %s: %s sandbox=%s",
-			name[0] ? "value of a secret" : "secrets or network", e.message,
-			i->sandbox.id);
+	if (next_generation(i, &e) == 0)
+		return;
+	log_error("a sandbox keeps its old %s: %s sandbox=%s",
+		name[0] ? "value of a secret" : "secrets or network", e.message, i->sandbox.id);
+	/* a full disk keeps nobody from a lockdown */
+	if (i->fleet->lockdown.egress && i->fleet->network_changed)
+		i->fleet->network_changed(i);
 }
 
 void network_decided(struct instance *i, const char *approval_id)

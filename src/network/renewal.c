@@ -12,8 +12,8 @@
 
 struct change {
 	struct change *next;
-	uint64_t round; /* those of lower ones are served first */
-	char *key_id;
+	uint64_t round;	   /* those of lower ones are served first */
+	char *key_id;	   /* "": all keys */
 	char *name;	   /* of a secret, or of the approval that was decided */
 	char *template_id; /* of a decision; NULL: a secret */
 };
@@ -48,7 +48,7 @@ static bool is_told(const struct instance *i)
 
 static bool is_about(const struct change *c, const struct instance *i)
 {
-	if (strcmp(i->key_id, c->key_id) != 0)
+	if (c->key_id[0] && strcmp(i->key_id, c->key_id) != 0)
 		return false;
 	if (c->template_id)
 		return strcmp(instance_template_id(i), c->template_id) == 0;
@@ -227,6 +227,11 @@ static void begin(struct fleet *f, const char *key_id, const char *name, const c
 void renewal_begin(struct fleet *f, const char *key_id, const char *name)
 {
 	begin(f, key_id, name, NULL);
+}
+
+void renewal_begin_all(struct fleet *f)
+{
+	begin(f, "", "", NULL);
 }
 
 void renewal_begin_decision(

@@ -22,6 +22,9 @@ void renewal_begin(struct fleet *f, const char *key_id, const char *name);
 void renewal_begin_decision(
 	struct fleet *f, const char *key_id, const char *template_id, const char *approval_id);
 
+/* What the sandboxes of all keys may reach has changed. Comes before the rest, as "" does. */
+void renewal_begin_all(struct fleet *f);
+
 /* Forgets the changes that wait. */
 void renewal_stop(struct fleet *f);
 

@@ -222,6 +222,26 @@ json_t *network_policy(const struct network_floors *floors, const json_t *networ
 		DNS_PER_SECOND);
 }
 
+json_t *network_policy_locked(uint64_t generation, const char *reason)
+{
+	const struct network_target all = {.bits = 0};
+	struct network_floor locked = {.mode = NETWORK_ALLOW_LIST,
+		.rules = json_array(),
+		.hosts = json_array(),
+		.dns = json_array()};
+	const struct network_floors floors = {&locked, NULL, NULL};
+	json_t *rule = network_rule("lockdown", "deny", &all), *policy = NULL;
+
+	if (rule && json_object_set_new(rule, "reason", json_string(reason)) == 0 &&
+		json_array_append(locked.rules, rule) == 0 && locked.hosts && locked.dns)
+		policy = network_policy(&floors, NULL, false, generation);
+	json_decref(rule);
+	json_decref(locked.rules);
+	json_decref(locked.hosts);
+	json_decref(locked.dns);
+	return policy;
+}
+
 /* Adds the hosts that a text's document judges. */
 static int text_inspected(const char *text, json_t *hosts)
 {

@@ -29,6 +29,10 @@ json_t *network_floor_layers(const struct network_floors *floors);
 json_t *network_policy(const struct network_floors *floors, const json_t *network, bool no_internet,
 	uint64_t generation);
 
+/* Makes a policy that denies every connection and name for this reason. Returns NULL when out of
+ * memory. */
+json_t *network_policy_locked(uint64_t generation, const char *reason);
+
 /* Returns an object of the hosts whose requests the policies judge (rules_inspected()), or NULL
  * when out of memory. */
 json_t *network_inspected(const struct network_floors *floors, const json_t *network);

@@ -645,6 +645,16 @@ static const char version_27[] = "CREATE TABLE vault ("
 				 ") STRICT;"
 				 "INSERT INTO vault VALUES (1, NULL, 0);";
 
+/* Whether this host is locked down (lockdown.h). */
+static const char version_28[] = "CREATE TABLE lockdown ("
+				 "	only INTEGER PRIMARY KEY CHECK (only = 1),"
+				 "	egress INTEGER NOT NULL,"
+				 "	approvals INTEGER NOT NULL,"
+				 "	keys INTEGER NOT NULL,"
+				 "	since_ns INTEGER NOT NULL"
+				 ") STRICT;"
+				 "INSERT INTO lockdown VALUES (1, 0, 0, 0, 0);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -673,6 +683,7 @@ const struct migration schema_migrations[] = {
 	{version_25},
 	{version_26},
 	{version_27},
+	{version_28},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

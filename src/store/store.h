@@ -4,7 +4,7 @@
  * microseconds (docs/store.md has a table of measurements). Only store_sync may be called from
  * another thread. Each of these headers has one subject: keys, secrets, signers, sandboxes,
  * snapshots, kept, events, usage, activity, approvals, tiers, templates, catalog, builds, tags,
- * samples, budgets, webhooks, creations, agents, agent_versions. No other folder has SQL.
+ * samples, budgets, webhooks, creations, agents, agent_versions, lockdown. No other folder has SQL.
  *
  * There are two classes of durability:
  * - The effect of every call that returned 0 survives the death of the daemon, kill -9 included.

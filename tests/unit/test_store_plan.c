@@ -16,6 +16,7 @@
 #include "store/db.h"
 #include "store/events.h"
 #include "store/kept.h"
+#include "store/lockdown.h"
 #include "store/samples.h"
 #include "store/secrets.h"
 #include "store/signers.h"
@@ -123,6 +124,7 @@ static int ignore_id(void *arg, const char *id)
 
 static void use_keys(struct fixture *f)
 {
+	struct store_lockdown lockdown;
 	const struct store_limits limits = {.tier = "pro"};
 	const struct store_tier tier = {.name = "pro"};
 	struct store_key *k = NULL;
@@ -132,6 +134,8 @@ static void use_keys(struct fixture *f)
 	ok(f, store_team_create(f->s, "t", T0, id, &f->e));
 	ok(f, store_team_list(f->s, ignore_team, NULL, &f->e));
 	assert_true(store_team_is(f->s, id, "t"));
+	ok(f, store_lockdown_get(f->s, &lockdown, &f->e));
+	ok(f, store_lockdown_set(f->s, &lockdown, &f->e));
 	ok(f, store_tier_put(f->s, &tier, &f->e));
 	ok(f, store_tier_list(f->s, ignore_tier, NULL, &f->e));
 	ok(f, store_tier_stopping_keys(f->s, ignore_id, NULL, &f->e));

@@ -14,6 +14,7 @@
 #include "lifecycle/revocation.h"
 #include "proto/signature.h"
 #include "store/catalog.h"
+#include "store/lockdown.h"
 
 /* The template of the path, and the file's hash. False: answered. */
 static bool find_file(struct request *r, struct store_catalog *ret)
@@ -109,6 +110,10 @@ void api_upload_put(struct request *r)
 
 	if (!upload_is_hash(r->params[1])) {
 		reply_error(r, 400, "the hash must be 64 digits of 0-9 a-f");
+		return;
+	}
+	if (fleet_of(r)->lockdown.keys && !r->admin) { /* the URL is a token */
+		reply_error(r, 403, LOCKDOWN_TEXT);
 		return;
 	}
 	if (!may_upload(r) || !find_file(r, &t))
