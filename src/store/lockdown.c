@@ -4,8 +4,8 @@
 
 int store_lockdown_get(struct store *s, struct store_lockdown *ret, struct error *e)
 {
-	_cleanup_(query_done) struct query q = db_query(
-		s, STMT_LOCKDOWN_GET, "SELECT egress, approvals, keys, since_ns FROM lockdown");
+	_cleanup_(query_done) struct query q = db_query(s, STMT_LOCKDOWN_GET,
+		"SELECT egress, approvals, keys, since_ns FROM lockdown WHERE only = 1");
 	int r = query_step(&q, e);
 
 	*ret = (struct store_lockdown){0};
@@ -21,7 +21,8 @@ int store_lockdown_get(struct store *s, struct store_lockdown *ret, struct error
 int store_lockdown_set(struct store *s, const struct store_lockdown *l, struct error *e)
 {
 	struct query q = db_query(s, STMT_LOCKDOWN_SET,
-		"UPDATE lockdown SET egress = ?, approvals = ?, keys = ?, since_ns = ?");
+		"UPDATE lockdown SET egress = ?, approvals = ?, keys = ?, since_ns = ? WHERE only "
+		"= 1");
 	int r;
 
 	query_u64(&q, l->egress);
