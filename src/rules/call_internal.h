@@ -63,7 +63,7 @@ struct call_level {
 /* A tool that is being read. */
 struct call_tool {
 	char type[CALL_WORD_MAX + 1], name[CALL_NAME_MAX + 1];
-	bool typed, named;
+	bool typed, named, blank; /* blank: its type is empty or null */
 };
 
 struct call_reader {

@@ -178,7 +178,7 @@ static bool is_run_by_program(unsigned api, const char *type)
 }
 
 /* OpenAI wants a type. Servers with the same API take a tool without one for a function, so it
- * counts as both. */
+ * counts as both. So does a tool with an empty type, with any API. */
 static void end_tool(struct call_reader *r)
 {
 	const struct call_tool *t = &r->tool;
@@ -188,7 +188,7 @@ static void end_tool(struct call_reader *r)
 		return; /* each member was taken */
 	if (ours)
 		call_add_name(r, &r->call.tools, t->named ? t->name : t->type);
-	if (!ours || (!t->typed && !(r->call.apis & CALL_ANTHROPIC)))
+	if (!ours || (!t->typed && (t->blank || !(r->call.apis & CALL_ANTHROPIC))))
 		add_server_tool(r, t->typed ? t->type : "unknown");
 }
 
@@ -206,8 +206,10 @@ static void take_tool_name(struct call_reader *r, const struct json_stream_token
 
 static void take_tool_type(struct call_reader *r, const struct json_stream_token *t)
 {
-	if (t->kind == JSON_STREAM_NULL || (t->kind == JSON_STREAM_STRING && t->n == 0))
-		return; /* for many servers that is the same as none */
+	if (t->kind == JSON_STREAM_NULL || (t->kind == JSON_STREAM_STRING && t->n == 0)) {
+		r->tool.blank = true; /* for many servers that is the same as none */
+		return;
+	}
 	if (!is_text(t, CALL_WORD_MAX / 2)) {
 		call_unclear(r, "the type of a tool is no string, or too long");
 		return;
