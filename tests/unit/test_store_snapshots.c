@@ -245,7 +245,8 @@ static void test_old_tags(void **state)
 	char sql[1024];
 
 	(void)snprintf(sql, sizeof(sql),
-		"DROP TABLE vault; DROP INDEX keys_maker; ALTER TABLE keys DROP COLUMN made_by; "
+		"DROP TABLE lockdown; DROP TABLE vault; DROP INDEX keys_maker; ALTER TABLE keys "
+		"DROP COLUMN made_by; "
 		"DROP INDEX snapshots_name; DROP INDEX tags_build; "
 		"ALTER TABLE snapshots ADD COLUMN tag TEXT; "
 		"CREATE UNIQUE INDEX snapshots_name ON snapshots (name, tag, key_id) "
