@@ -376,11 +376,12 @@ static size_t compare(const struct scrub *s, const uint8_t *p, size_t from, size
 					      : compare_sse2(s, p, from, stop);
 }
 
-static inline bool has_hash(const struct scrub *s, const uint8_t *p)
+/* 1 or 0; no bool, since several are joined without branches. */
+static inline unsigned has_hash(const struct scrub *s, const uint8_t *p)
 {
 	unsigned h = hash(s, load(p));
 
-	return s->hashes[h / 64] >> h % 64 & 1;
+	return (unsigned)(s->hashes[h / 64] >> h % 64 & 1);
 }
 
 static size_t compare_hashes(const struct scrub *s, const uint8_t *p, size_t from, size_t stop)

@@ -275,7 +275,42 @@ static const struct cli_verb rm_verb = {
 	.run = rm_run,
 };
 
-static const struct cli_verb *const verbs[] = {&ls_verb, &set_verb, &rm_verb, NULL};
+/* --- rotate-key --- */
+
+static int rotate_run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct secret_options *o = values;
+	json_t *answer = NULL;
+	int r = cli_no_arguments(argc, argv, e);
+
+	if (r == 0)
+		r = call("POST", "/sealing-key/rotate", NULL, &answer, e);
+	if (r < 0)
+		return r;
+	if (o->common.json)
+		return json_print(answer, e);
+	printf("a new key seals %lld values; backups of before need the old one\n",
+		(long long)json_integer_value(json_object_get(answer, "values")));
+	json_decref(answer);
+	return 0;
+}
+
+static const struct option_spec rotate_options[] = {
+	CLI_OPTION_JSON, CLI_OPTION_HELP, CLI_OPTIONS_END};
+
+static const struct cli_verb rotate_verb = {
+	.name = "rotate-key",
+	.arguments = "",
+	.summary = "Make a new key for what is sealed, and seal it all anew",
+	.description = "For a key file that others may have read. It is one transaction: after a "
+		       "crash either key is in force, never a mixture. Values stay as they are. "
+		       "Backups of before need the old key file.",
+	.options = rotate_options,
+	.values_bytes = sizeof(struct secret_options),
+	.run = rotate_run,
+};
+
+static const struct cli_verb *const verbs[] = {&ls_verb, &set_verb, &rm_verb, &rotate_verb, NULL};
 
 const struct cli_verb cli_verb_secrets = {
 	.name = "secrets",
