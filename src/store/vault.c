@@ -194,18 +194,30 @@ static int remove_copies(struct store *s, struct error *e)
 	return 0;
 }
 
-/* Writes the file anew and empties its log, so that neither has plain text of before. */
+/* Empties the log. busy: another process reads the database, so the log keeps what it has. */
+static int empty_log(struct store *s, uint64_t *ret_busy, struct error *e)
+{
+	struct query q = db_query_once(s, "PRAGMA wal_checkpoint(TRUNCATE)");
+
+	return query_number(&q, ret_busy, e);
+}
+
+/* Writes the file anew and empties its log, so that neither has plain text of before. If a reader
+ * keeps the log, the next start does it again. */
 static int clean(struct store *s, struct error *e)
 {
-	int r = db_exec(s, "VACUUM; PRAGMA wal_checkpoint(TRUNCATE);", e);
+	uint64_t busy = 0;
+	int r = db_exec(s, "VACUUM", e);
 
+	if (r == 0)
+		r = empty_log(s, &busy, e);
 	if (r == 0)
 		r = remove_copies(s, e);
 	if (r < 0) {
 		error_prefix(e, "removing the plain text of what is sealed now");
 		return r;
 	}
-	return db_exec(s, "UPDATE vault SET done = 2", e);
+	return busy ? 0 : db_exec(s, "UPDATE vault SET done = 2", e);
 }
 
 static int read_done(struct store *s, uint64_t *ret, struct error *e)
