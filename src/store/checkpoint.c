@@ -157,6 +157,12 @@ static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
 	return SQLITE_OK;
 }
 
+void checkpointer_renew(struct checkpointer *c)
+{
+	if (c)
+		atomic_store(&c->disk_full, !keep_reserve(c, atomic_load(&c->reserve_bytes)));
+}
+
 static int start_thread(struct checkpointer *c)
 {
 	pthread_condattr_t attr;
@@ -191,7 +197,7 @@ int checkpointer_start(sqlite3 *own, sqlite3 *db, int file_fd, int wal_fd,
 	c->file_fd = file_fd;
 	c->wal_fd = wal_fd;
 	atomic_store(&c->reserve_bytes, CHECKPOINT_RESERVE);
-	atomic_store(&c->disk_full, !keep_reserve(c, CHECKPOINT_RESERVE));
+	checkpointer_renew(c);
 	c->wanted = true; /* the log of the previous run */
 	r = start_thread(c);
 	if (r > 0) {

@@ -36,6 +36,9 @@ int checkpointer_start(sqlite3 *own, sqlite3 *db, int file_fd, int wal_fd,
 void checkpointer_stop(struct checkpointer *c);
 /* Calls `done` after each commit with the time that the commit took. */
 void checkpointer_watch(struct checkpointer *c, void (*done)(void *arg, uint64_t ns), void *arg);
+/* Reserves the space anew, for a caller that has truncated a file: that gives the space behind its
+ * end back. Accepts NULL. */
+void checkpointer_renew(struct checkpointer *c);
 /* Accepts NULL. Any thread. */
 bool checkpointer_disk_full(const struct checkpointer *c);
 

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "store/activity.h"
 #include "store/maintain.h"
+#include "store/checkpoint.h"
 #include "store/db.h"
 #include "store/schema.h"
 #include "store/sealed_columns.h"
@@ -211,6 +212,7 @@ static int clean(struct store *s, struct error *e)
 
 	if (r == 0)
 		r = empty_log(s, &busy, e);
+	checkpointer_renew(s->checkpointer);
 	if (r == 0)
 		r = remove_copies(s, e);
 	if (r < 0) {
