@@ -54,7 +54,7 @@ enum {
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Bit masks of the kinds that a thread with this filter may make, with all of theirs. */
-enum { START, MAIN, VCPU, SNAPSHOT, UNPACK, EGRESS, KINDS };
+enum { START, MAIN, VCPU, SNAPSHOT, UNPACK, EGRESS, DIALLER, KINDS };
 static const struct kind {
 	const char *name;
 	unsigned heirs;
@@ -65,6 +65,7 @@ static const struct kind {
 	[SNAPSHOT] = {"snapshot", 0},
 	[UNPACK] = {"unpack", 0},
 	[EGRESS] = {"egress", 0},
+	[DIALLER] = {"dialler", 0},
 };
 
 /* Kinds that a tag names itself; for the others, which are in another program, nothing is made. */
@@ -86,6 +87,7 @@ static const struct {
 	{"mprotect", 2},
 	{"prctl", 0},
 	{"seccomp", 0},
+	{"sendto", 5},
 	{"socket", 0},
 	{"socketpair", 0},
 	{"fallocate", 1},
@@ -116,6 +118,7 @@ static const struct {
 	VALUE(ENOMEM),
 	VALUE(EPERM),
 	VALUE(PROT_EXEC),
+	{"NO_ADDRESS", 0}, /* the address has no bytes, so it goes to the peer */
 	VALUE(AF_INET),
 	VALUE(AF_NETLINK),
 	VALUE(AF_UNIX),

@@ -123,6 +123,11 @@ int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset)
 	return whole_vector(pwritev, fd, iov, count, offset);
 }
 
+ssize_t fd_send_peer(int fd, const void *data, size_t n)
+{
+	return send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 ssize_t fd_send(int fd, const void *data, size_t n)
 {
 	struct iovec iov = {(void *)data, n};

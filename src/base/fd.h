@@ -24,6 +24,7 @@ int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset);
 
 /* Sends as much as the socket takes at once, without SIGPIPE. Returns how much, or -1 with errno
  * set. It calls sendmsg, so filters need not let sendto through. */
+ssize_t fd_send_peer(int fd, const void *data, size_t n);
 ssize_t fd_send(int fd, const void *data, size_t n);
 
 int fd_set_nonblock(int fd, int on);

@@ -10,3 +10,11 @@ const struct filter *calls_filter(void)
 
 	return &filter;
 }
+
+const struct filter *calls_dialler_filter(void)
+{
+	static const struct filter filter = {
+		NULL, glibc_dialler_filter, ARRAY_SIZE(glibc_dialler_filter)};
+
+	return &filter;
+}

@@ -7,5 +7,6 @@
 
 /* Has a lifetime of its own. */
 const struct filter *calls_filter(void);
+const struct filter *calls_dialler_filter(void);
 
 #endif

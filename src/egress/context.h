@@ -41,7 +41,6 @@ struct context {
 	struct policy *policy; /* NULL: none has come yet, so nothing is allowed */
 	struct names *names;
 	struct resolver *resolver;
-	int own_fd;		 /* own.h */
 	struct tls_kit *tls_kit; /* NULL: the policy intercepts nothing */
 	struct proxy_trust proxy_trust;
 	struct loop_timer kit_timer; /* runs while tls_kit and proxy_trust are being made */

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "egress/answers.h"
+#include "dialler/broker.h"
 #include "egress/counts.h"
 #include "egress/lease.h"
 #include "egress/record.h"
@@ -62,7 +63,7 @@ struct datagrams {
 static void flush(struct datagrams *d)
 {
 	while (buf_len(&d->out)) {
-		ssize_t n = fd_send(d->stream.fd, buf_head(&d->out), buf_len(&d->out));
+		ssize_t n = fd_send_peer(d->stream.fd, buf_head(&d->out), buf_len(&d->out));
 
 		if (n < 0)
 			break; /* the stream's end is an event */
@@ -209,20 +210,18 @@ static void deny_peer(struct peer *p, const char *verdict)
 	p->first = NULL;
 }
 
-/* #calls egress: socket(AF_INET) connect */
 static int open_socket(struct peer *p)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET,
-		.sin_port = htons(p->target.dial_port),
-		.sin_addr.s_addr = htonl(p->target.addresses[0])};
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct loop *l = &p->owner->context->loop;
+	_cleanup_close_ int fd =
+		broker_dial(l->broker_fd, true, p->target.addresses[0], p->target.dial_port);
 	int r;
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
-		return -errno;
+	if (fd < 0)
+		return fd;
 	p->watch.on = on_datagram;
 	p->watch.arg = p;
-	r = loop_add(&p->owner->context->loop, &p->watch, fd, EPOLLIN);
+	r = loop_add(l, &p->watch, fd, EPOLLIN);
 	if (r == 0)
 		(void)TAKE_FD(fd); /* the watch has it */
 	return r;
@@ -254,7 +253,7 @@ static void send_out(struct peer *p, const void *data, size_t n)
 	p->used_ns = p->owner->context->loop.now_ns;
 	if (p->watch.added && p->target.name[0] && is_quic(data, n))
 		refuse_quic(p);
-	else if (p->watch.added && fd_send(p->watch.fd, data, n) >= 0)
+	else if (p->watch.added && fd_send_peer(p->watch.fd, data, n) >= 0)
 		p->up += n;
 }
 

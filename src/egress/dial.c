@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "dialler/broker.h"
 
 enum {
 	KEEP_IDLE_S = 60, /* below what common NATs and load balancers forget */
@@ -49,20 +50,15 @@ static void set_options(int fd)
 			sizeof(options[i].value)); /* a flow without them is a flow */
 }
 
-/* #calls egress: socket(AF_INET) connect */
 static int try_address(struct dial *d)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET,
-		.sin_port = htons(d->port),
-		.sin_addr.s_addr = htonl(d->addresses[d->at])};
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_close_ int fd =
+		broker_dial(d->loop->broker_fd, false, d->addresses[d->at], d->port);
 	int r;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	set_options(fd);
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS)
-		return -errno;
 	r = loop_add(d->loop, &d->watch, fd, EPOLLOUT);
 	if (r < 0)
 		return r;

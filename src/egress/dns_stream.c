@@ -45,7 +45,7 @@ static void flush(struct dns_stream *s)
 
 	if (!buf_len(&s->out))
 		return;
-	n = fd_send(s->stream->fd, buf_head(&s->out), buf_len(&s->out));
+	n = fd_send_peer(s->stream->fd, buf_head(&s->out), buf_len(&s->out));
 	if (n < 0)
 		s->over = s->over || errno != EAGAIN;
 	else

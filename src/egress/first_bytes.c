@@ -190,5 +190,5 @@ void first_send_alert(int fd, enum first_alert alert)
 {
 	const uint8_t record[] = {21, 3, 3, 0, 2, 2, (uint8_t)alert};
 
-	(void)fd_send(fd, record, sizeof(record)); /* the connection ends in any case */
+	(void)fd_send_peer(fd, record, sizeof(record)); /* the connection ends in any case */
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "dialler/broker.h"
 
 enum { READ_BYTES = 16384 };
 
@@ -36,7 +37,7 @@ static void flush(struct link *k)
 {
 	while (k->client.added && buf_len(&k->out)) {
 		const uint8_t *all = buf_head(&k->out), *end;
-		ssize_t n = fd_send(k->client.fd, all + k->sent, buf_len(&k->out) - k->sent);
+		ssize_t n = fd_send_peer(k->client.fd, all + k->sent, buf_len(&k->out) - k->sent);
 		size_t whole;
 
 		if (n < 0)
@@ -147,11 +148,10 @@ static void on_client(void *arg, uint32_t events)
 	take_lines(k);
 }
 
-/* #calls egress: accept4 */
 static void on_connection(void *arg, uint32_t events)
 {
 	struct link *k = arg;
-	int fd = accept4(k->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = broker_take(k->listener.fd);
 
 	(void)events; /* there is one */
 	if (fd < 0)
@@ -170,7 +170,7 @@ static void on_turn(void *arg)
 	flush(arg);
 }
 
-int link_init(struct link *k, struct loop *l, int listen_fd)
+int link_init(struct link *k, struct loop *l, int clients_fd)
 {
 	k->loop = l;
 	buf_init_secret(&k->in, LINK_LINE_MAX); /* policies */
@@ -179,7 +179,7 @@ int link_init(struct link *k, struct loop *l, int listen_fd)
 	k->client.on = on_client;
 	k->after.on = on_turn;
 	k->listener.arg = k->client.arg = k->after.arg = k;
-	return loop_add(l, &k->listener, listen_fd, EPOLLIN);
+	return loop_add(l, &k->listener, clients_fd, EPOLLIN);
 }
 
 void link_done(struct link *k)

@@ -33,8 +33,8 @@ struct link {
 	void *arg;
 };
 
-/* listen_fd is borrowed. 0 or -errno. */
-int link_init(struct link *k, struct loop *l, int listen_fd);
+/* clients_fd: where connections of the daemon come from (broker_take). Borrowed. 0 or -errno. */
+int link_init(struct link *k, struct loop *l, int clients_fd);
 void link_done(struct link *k);
 
 /* Whether a daemon is there. */

@@ -28,6 +28,7 @@ struct loop_timer {
 
 struct loop {
 	int epoll_fd;
+	int broker_fd;	 /* where connections come from (dialler/broker.h) */
 	bool over;	 /* set it to end loop_run */
 	uint64_t now_ns; /* monotonic, of this turn */
 	struct loop_timer *first, *last;

@@ -146,7 +146,7 @@ static bool flush(struct leg *leg)
 
 	while (buf_len(&leg->tls.out)) {
 		ssize_t n = leg->gone ? -1
-				      : fd_send(leg->watch->fd, buf_head(&leg->tls.out),
+				      : fd_send_peer(leg->watch->fd, buf_head(&leg->tls.out),
 						buf_len(&leg->tls.out));
 
 		if (n < 0 && !leg->gone && errno == EAGAIN)

@@ -26,7 +26,7 @@ int opening_answer(int fd, enum egress_verdict verdict, int err, const char *rea
 
 	(void)strncpy(a.reason, reason, sizeof(a.reason) - 1); /* zeroed */
 	r = egress_put_answer(&b, &a);
-	if (r == 0 && fd_send(fd, buf_head(&b), buf_len(&b)) != (ssize_t)buf_len(&b))
+	if (r == 0 && fd_send_peer(fd, buf_head(&b), buf_len(&b)) != (ssize_t)buf_len(&b))
 		r = -EIO; /* the first bytes on a socket always fit */
 	buf_done(&b);
 	return r;

@@ -42,7 +42,7 @@ static bool flush(struct pump *p, int to, enum pump_end *end)
 	ssize_t n;
 
 	while (buf_len(&p->held)) {
-		n = fd_send(to, buf_head(&p->held), buf_len(&p->held));
+		n = fd_send_peer(to, buf_head(&p->held), buf_len(&p->held));
 		if (n < 0) {
 			if (errno != EAGAIN)
 				*end = PUMP_TO_FAILED;
@@ -72,7 +72,7 @@ static void hold(struct pump *p, const uint8_t *rest, size_t n, enum pump_end *e
 
 /* Returns whether there may be more to move.
  *
- * #calls egress: recvfrom sendmsg */
+ * #calls egress: recvfrom */
 static bool move(struct pump *p, int from, int to, struct pump_means *m, enum pump_end *end)
 {
 	ssize_t n = recv(from, m->space, sizeof(m->space), 0), sent;
@@ -82,7 +82,7 @@ static bool move(struct pump *p, int from, int to, struct pump_means *m, enum pu
 	p->ended = n == 0;
 	if (n <= 0)
 		return false;
-	sent = fd_send(to, m->space, (size_t)n);
+	sent = fd_send_peer(to, m->space, (size_t)n);
 	if (sent < 0 && errno != EAGAIN) {
 		*end = PUMP_TO_FAILED;
 		return false;

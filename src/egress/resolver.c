@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "dialler/broker.h"
 
 enum {
 	WAIT_MS = 1500, /* for one server, before the next is asked */
@@ -123,21 +124,16 @@ static int write_query(struct resolver_query *q)
 
 /* Makes a socket that receives from the server only, with a random port from the kernel.
  *
- * #calls egress: socket(AF_INET) connect close */
+ * #calls egress: close */
 static int open_socket(struct resolver_query *q, const struct policy_server *s)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET,
-		.sin_port = htons(s->port),
-		.sin_addr.s_addr = htonl(s->address)};
-	_cleanup_close_ int fd = socket(
-		AF_INET, (q->tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct loop *l = q->resolver->loop;
+	_cleanup_close_ int fd = broker_dial(l->broker_fd, !q->tcp, s->address, s->port);
 	int r;
 
 	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS)
-		return -errno;
-	r = loop_add(q->resolver->loop, &q->watch, fd, q->tcp ? EPOLLOUT : EPOLLIN);
+		return fd;
+	r = loop_add(l, &q->watch, fd, q->tcp ? EPOLLOUT : EPOLLIN);
 	if (r == 0)
 		(void)TAKE_FD(fd); /* the watch has it */
 	return r;
@@ -152,7 +148,8 @@ static int begin_try(struct resolver_query *q)
 
 	e = e ? e : open_socket(q, s);
 	if (e == 0 && !q->tcp)
-		e = fd_send(q->watch.fd, buf_head(&q->query), buf_len(&q->query)) < 0 ? -errno : 0;
+		e = fd_send_peer(q->watch.fd, buf_head(&q->query), buf_len(&q->query)) < 0 ? -errno
+											   : 0;
 	if (e < 0)
 		return e;
 	loop_start(r->loop, &q->timer, WAIT_MS);
@@ -266,7 +263,7 @@ static int send_by_tcp(struct resolver_query *q)
 		return -ECONNREFUSED;
 	r = buf_add(&b, head, sizeof(head));
 	r = r ? r : buf_add(&b, buf_head(&q->query), n);
-	if (r == 0 && fd_send(q->watch.fd, buf_head(&b), buf_len(&b)) != (ssize_t)buf_len(&b))
+	if (r == 0 && fd_send_peer(q->watch.fd, buf_head(&b), buf_len(&b)) != (ssize_t)buf_len(&b))
 		r = -EIO;
 	buf_done(&b);
 	q->connected = true;
@@ -296,7 +293,7 @@ static void read_by_tcp(struct resolver_query *q)
 		take_answer(q, p + TCP_HEADER, bytes);
 }
 
-/* #calls egress: recvfrom sendmsg
+/* #calls egress: recvfrom
  * #calls egress: getsockopt */
 static void on_answer(void *arg, uint32_t events)
 {

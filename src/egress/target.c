@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/place.h"
-#include "egress/own.h"
+#include "dialler/broker.h"
 #include "egress/why.h"
 
 #define ONLY_HTTPS "it is no HTTPS, which alone is forwarded"
@@ -45,7 +45,7 @@ bool target_place_open(struct context *c, uint32_t address, const char **ret_why
 
 	if (place == PLACE_CLOSED || (place != PLACE_PUBLIC && !policy_opens(c->policy, address)))
 		return false;
-	own = own_is(c->own_fd, address);
+	own = broker_own(c->loop.broker_fd, address);
 	*ret_why = own ? "an address of this host" : NULL;
 	return own == 0;
 }

@@ -76,8 +76,9 @@ static void connected(struct tunnel *t)
 
 static void flush(struct tunnel *t)
 {
-	ssize_t n =
-		buf_len(&t->out) ? fd_send(t->watch.fd, buf_head(&t->out), buf_len(&t->out)) : 0;
+	ssize_t n = buf_len(&t->out)
+			    ? fd_send_peer(t->watch.fd, buf_head(&t->out), buf_len(&t->out))
+			    : 0;
 
 	if (n > 0)
 		buf_consume(&t->out, (size_t)n);

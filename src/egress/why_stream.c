@@ -62,7 +62,7 @@ static bool flush(struct why_stream *s)
 
 	if (!buf_len(&s->out))
 		return true;
-	n = fd_send(s->stream->fd, buf_head(&s->out), buf_len(&s->out));
+	n = fd_send_peer(s->stream->fd, buf_head(&s->out), buf_len(&s->out));
 	if (n < 0)
 		return errno == EAGAIN;
 	buf_consume(&s->out, (size_t)n);

@@ -17,7 +17,6 @@
 #include "egress/lease.h"
 #include "egress/middle.h"
 #include "egress/names_report.h"
-#include "egress/own.h"
 #include "egress/target.h"
 #include "egress/wrap.h"
 #include "intercept/tls_kit.h"
@@ -380,10 +379,10 @@ static int begin(struct worker *w)
 	struct context *c = &w->context;
 	int r = loop_init(&c->loop);
 
-	c->own_fd = r == 0 ? own_open() : -1;
+	c->loop.broker_fd = w->options.broker_fd;
 	r = r ? r : pump_means_init(&c->means);
-	r = r ? r : c->own_fd < 0 ? c->own_fd : make_parts(w);
-	r = r ? r : link_init(&c->link, &c->loop, w->options.listen_fd);
+	r = r ? r : make_parts(w);
+	r = r ? r : link_init(&c->link, &c->loop, w->options.clients_fd);
 	r = r ? r : loop_add(&c->loop, &w->channel, w->options.channel_fd, 0);
 	if (r < 0)
 		return r;
@@ -402,7 +401,7 @@ int worker_make(const struct worker_options *o, struct worker **ret, struct erro
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	w->options = *o;
 	w->context.middle_idle_ms = o->middle_idle_ms;
-	w->context.loop.epoll_fd = w->context.own_fd = -1;
+	w->context.loop.epoll_fd = -1;
 	w->context.means.pipe[0] = w->context.means.pipe[1] = -1;
 	memcpy(w->context.root_fds, o->root_fds, sizeof(o->root_fds));
 	w->context.link.on_client = on_client;
@@ -441,7 +440,6 @@ void worker_free(struct worker *w)
 	proxy_trust_done(&c->proxy_trust);
 	policy_free(c->policy);
 	pump_means_done(&c->means);
-	cleanup_close_p(&c->own_fd);
 	cleanup_close_p(&c->loop.epoll_fd);
 	free(w);
 }

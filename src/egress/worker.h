@@ -10,8 +10,8 @@
 enum { WORKER_MEMORY_MAX = 896 << 20 };
 
 struct worker_options {
-	int channel_fd, listen_fd; /* borrowed */
-	int root_fds[2];	   /* files of trusted authorities (trust.h); -1: none */
+	int channel_fd, clients_fd, broker_fd; /* borrowed; the last two are of dialler.h */
+	int root_fds[2]; /* files of trusted authorities (trust.h); -1: none */
 	unsigned idle_ms;
 	unsigned middle_idle_ms; /* of intercepted connections; 0: as middle.h says */
 };

@@ -111,7 +111,7 @@ static bool send_out(struct wrap *w)
 
 	if (w->state == OVER || !buf_len(&w->tls.out))
 		return false;
-	n = fd_send(w->outer.fd, buf_head(&w->tls.out), buf_len(&w->tls.out));
+	n = fd_send_peer(w->outer.fd, buf_head(&w->tls.out), buf_len(&w->tls.out));
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	if (n < 0)
@@ -130,7 +130,7 @@ static bool send_in(struct wrap *w)
 
 	if (w->state != OPEN || !buf_len(&w->plain))
 		return false;
-	n = fd_send(w->inner.fd, buf_head(&w->plain), buf_len(&w->plain));
+	n = fd_send_peer(w->inner.fd, buf_head(&w->plain), buf_len(&w->plain));
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	buf_consume(&w->plain, n < 0 ? buf_len(&w->plain) : (size_t)n);

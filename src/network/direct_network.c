@@ -22,7 +22,9 @@
 #include "policy/intercept.h"
 #include "policy/network_check.h"
 #include "policy/network_floor.h"
+#include "network/reach_tell.h"
 #include "policy/network_policy.h"
+#include "policy/network_reach.h"
 #include "proto/json_tree.h"
 #include "sandbox/egress_spawn.h"
 
@@ -62,13 +64,16 @@ static int tell_policy(const struct direct_network *n, int fd)
 	bool made = policy &&
 		    (!n->intercept || json_object_set(policy, "intercept", n->intercept) == 0);
 	_cleanup_free_ char *line = NULL;
+	struct egress_reach reach;
 	int r;
 
+	network_reach(policy, &reach);
 	if (made)
 		line = network_policy_line(policy, json_incref(n->names));
 	else
 		json_decref(policy);
-	r = line ? fd_send_full(fd, line, strlen(line)) : -ENOMEM;
+	r = line ? reach_tell(n->dirfd, &reach) : -ENOMEM;
+	r = r ? r : fd_send_full(fd, line, strlen(line));
 	return r ? r : fd_send_full(fd, "\n", 1);
 }
 

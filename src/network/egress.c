@@ -27,6 +27,7 @@
 #include "network/flow_leases.h"
 #include "network/identity.h"
 #include "network/network.h"
+#include "network/reach_tell.h"
 #include "policy/network_floor.h"
 #include "policy/network_policy.h"
 #include "policy/seal.h"
@@ -397,13 +398,20 @@ static void renew_tokens_later(struct egress *x)
 		(void)uv_timer_start(&x->timer, on_tokens_old, ms, 0); /* cannot fail */
 }
 
+static int tell_reach(const struct egress *x, const struct egress_reach *reach)
+{
+	return reach_tell(x->instance->sandbox.dirfd, reach);
+}
+
 static int tell_policy(struct egress *x, struct error *e)
 {
-	_cleanup_(secret_freep) char *text = network_policy_text(x->instance, e);
+	struct egress_reach reach;
+	_cleanup_(secret_freep) char *text = network_policy_text(x->instance, &reach, e);
 	_cleanup_(secret_freep) char *with =
 		text && x->denials ? with_denials(text, x->denials) : NULL;
-	int r = text ? egress_link_say(x->link, with ? with : text, x->instance->network_generation)
-		     : -e->err;
+	int r = text ? tell_reach(x, &reach) : -e->err;
+
+	r = r ? r : egress_link_say(x->link, with ? with : text, x->instance->network_generation);
 
 	if (r == 0)
 		renew_tokens_later(x);

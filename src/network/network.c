@@ -12,6 +12,7 @@
 #include "network/interception.h"
 #include "policy/intercept.h"
 #include "policy/network_policy.h"
+#include "policy/network_reach.h"
 #include "proto/json_tree.h"
 #include "store/keys.h"
 
@@ -22,13 +23,14 @@ bool network_is_off(const struct fleet *f)
 
 /* With what is intercepted; takes that. */
 static char *policy_line(const struct instance *i, const struct network_floors *floors,
-	const json_t *network, json_t *intercept)
+	const json_t *network, json_t *intercept, struct egress_reach *ret)
 {
 	json_t *policy = network_policy(
 		floors, network, i->internet == STORE_INTERNET_DENIED, i->network_generation);
 	json_t *names = policy ? json_tree_stored(i->network_names_json) : NULL;
 	char *line = NULL;
 
+	network_reach(policy, ret);
 	if (!policy || !intercept ||
 		json_object_set(policy, "intercept", intercept) == 0) /* else it would pass */
 		line = policy ? network_policy_line(policy, names) : NULL;
@@ -39,7 +41,7 @@ static char *policy_line(const struct instance *i, const struct network_floors *
 	return line;
 }
 
-char *network_policy_text(const struct instance *i, struct error *e)
+char *network_policy_text(const struct instance *i, struct egress_reach *ret, struct error *e)
 {
 	json_t *network = json_tree_stored(i->network_json), *intercept = NULL;
 	_cleanup_(store_key_freep) struct store_key *key = NULL;
@@ -52,7 +54,7 @@ char *network_policy_text(const struct instance *i, struct error *e)
 	r = r ? r : interception_policy(i, network, &intercept, e);
 	if (r == 0) {
 		floors.key = key->limits.network;
-		line = policy_line(i, &floors, network, intercept);
+		line = policy_line(i, &floors, network, intercept, ret);
 	}
 	if (!line)
 		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory"); /* the first wins */

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "fleet/instance.h"
 #include "store/sandboxes.h"
+#include "proto/egress_reach.h"
 
 struct fleet;
 
@@ -17,8 +18,9 @@ bool network_is_off(const struct fleet *f);
 
 /* Makes the policy's line for the worker of this sandbox: less than NETWORK_POLICY_MAX bytes,
  * malloc'ed (policy/network_policy.h). It may hold secrets: free it with secret_free(). Returns
- * NULL on failure. */
-char *network_policy_text(const struct instance *i, struct error *e);
+ * NULL on failure. *ret_reach: for the worker's dialler, which is told first (reach_tell.h). */
+char *network_policy_text(
+	const struct instance *i, struct egress_reach *ret_reach, struct error *e);
 
 /* Makes the sandbox's authority if it intercepts anything. Call it before the sandbox is made. */
 int network_prepare(struct instance *i, struct error *e);

@@ -12,9 +12,10 @@
 #include "base/str.h"
 #include "io/jailed.h"
 #include "io/program.h"
+#include "proto/egress_reach.h"
 #include "sandbox/launch_internal.h"
 
-enum { BACKLOG = 4, ENVIRONMENT_MAX = 3, BORROWED_FDS = 2 };
+enum { BACKLOG = 4, ENVIRONMENT_MAX = 3, BORROWED_FDS = 3 };
 
 /* What a worker is given: those that the caller closes, and then files. */
 struct egress_fds {
@@ -46,14 +47,21 @@ static void pick_environment(char *env[])
 	env[n] = NULL;
 }
 
-static int open_files(int dirfd, int *ret_listen, int *ret_log, struct error *e)
+static int listen_at(int dirfd, const char *name, int type, int *ret, struct error *e)
 {
-	if (unlinkat(dirfd, "egress.sock", 0) < 0 && errno != ENOENT)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot replace egress.sock");
-	*ret_listen = fd_unix_listen(dirfd, "egress.sock", SOCK_STREAM, BACKLOG);
-	if (*ret_listen < 0)
-		return error_set_errno(
-			e, ERROR_INTERNAL, -*ret_listen, "cannot create egress.sock");
+	if (unlinkat(dirfd, name, 0) < 0 && errno != ENOENT)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot replace %s", name);
+	*ret = fd_unix_listen(dirfd, name, type, BACKLOG);
+	return *ret < 0 ? error_set_errno(e, ERROR_INTERNAL, -*ret, "cannot create %s", name) : 0;
+}
+
+static int open_files(int dirfd, int *ret_listen, int *ret_reach, int *ret_log, struct error *e)
+{
+	int r = listen_at(dirfd, EGRESS_REACH_SOCKET, SOCK_SEQPACKET, ret_reach, e);
+
+	r = r ? r : listen_at(dirfd, "egress.sock", SOCK_STREAM, ret_listen, e);
+	if (r < 0)
+		return r;
 	*ret_log = launch_open_file(dirfd, "egress.log", O_WRONLY | O_CREAT | O_APPEND);
 	if (*ret_log < 0)
 		return error_set_errno(e, *ret_log == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
@@ -82,10 +90,11 @@ int egress_spawn(int dirfd, int far_fd, const char *roots, pid_t *ret, struct er
 {
 	_cleanup_(close_files) struct egress_fds given = {.count = BORROWED_FDS};
 	_cleanup_close_ int listen_fd = -1;
+	_cleanup_close_ int reach_fd = -1;
 	_cleanup_close_ int log_fd = -1;
 	char path[PATH_MAX], *env[ENVIRONMENT_MAX];
 	char *argv[] = {(char *)"mayfly-egress", NULL};
-	int r = open_files(dirfd, &listen_fd, &log_fd, e);
+	int r = open_files(dirfd, &listen_fd, &reach_fd, &log_fd, e);
 
 	if (r == 0)
 		r = program_path("mayfly-egress", path, sizeof(path), e);
@@ -94,6 +103,7 @@ int egress_spawn(int dirfd, int far_fd, const char *roots, pid_t *ret, struct er
 	pick_environment(env);
 	given.fds[0] = far_fd;
 	given.fds[1] = listen_fd;
+	given.fds[2] = reach_fd;
 	add_file(&given, EGRESS_ROOTS);
 	add_file(&given, roots);
 	return jailed_start_dialler(&(struct launcher_start){.path = path,

@@ -105,11 +105,15 @@ class Worker:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.path)
         listener.listen(4)
+        reaches = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reaches.bind(self.path + ".reach")
+        reaches.listen(4)
         self.log = open(os.path.join(self.directory, "log"), "w+b")
-        self.pid = launcher.start(f"{BUILD}/mayfly-egress", [theirs.fileno(), listener.fileno(), *files], self.log.fileno(),
+        self.pid = launcher.start(f"{BUILD}/mayfly-egress", [theirs.fileno(), listener.fileno(), reaches.fileno(), *files], self.log.fileno(),
                                   [f"MAYFLY_EGRESS_IDLE_MS={idle_ms}", *env])
         theirs.close()
         listener.close()
+        reaches.close()
         self.generation, self.said, self.daemon, self.status = 0, [], None, None
         self.connect()
         if policy is not None:
@@ -156,7 +160,16 @@ class Worker:
         message = self.hear(lambda m: "applied" in m or "error" in m)
         assert message == {"applied": self.generation}, message
 
+    def reach(self, message):
+        """Tells the dialler what the daemon tells it with such a policy."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.connect(self.path + ".reach")
+            s.send(message)
+
     def tell(self, value):
+        if isinstance(value, dict) and isinstance(value.get("policy"), dict):
+            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, struct.error, KeyError):  # a bad one
+                self.reach(reach_of(value["policy"]))
         self.daemon.sendall((value if isinstance(value, bytes) else json.dumps(value).encode()) + b"\n")
 
     def next(self):
@@ -241,6 +254,34 @@ class Worker:
         rcode, found = self.ask(name)
         assert rcode == 0 and len(found) == 1, (rcode, found)
         return found[0]
+
+
+def address_number(text):
+    return int.from_bytes(socket.inet_aton(text), "big")
+
+
+def reach_of(policy):
+    """proto/egress_reach.h, as policy/network_reach makes it."""
+    nets, ends, only = [], [], 0
+    for net in policy.get("private", []):
+        base, bits = net.split("/")
+        nets.append((address_number(base), (0xffffffff << (32 - int(bits))) & 0xffffffff))
+    for host in policy.get("hosts", []):
+        ends.append((address_number(host["address"]), host.get("port", 0), 0))
+    if not policy.get("dnsGiven"):
+        for server in policy.get("dns", []):
+            address, _, port = server.partition(":")
+            ends.append((address_number(address), int(port or 53), 0))
+    proxy = next(iter(policy.get("proxies", [])), {})
+    if proxy.get("trusted"):
+        only = 1
+        try:
+            ends.append((address_number(proxy["host"]), proxy["port"], 0))
+        except OSError:
+            ends.append((0, proxy["port"], 1))
+    data = struct.pack("<IIII", 0x4d524331, only, len(nets), len(ends))
+    data += b"".join(struct.pack("<II", *n) for n in nets).ljust(64 * 8, b"\0")
+    return data + b"".join(struct.pack("<IHH", *e) for e in ends).ljust(268 * 8, b"\0")
 
 
 def policy_of(generation, rules=(), default="allow", names=None, **members):

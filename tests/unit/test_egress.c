@@ -20,7 +20,7 @@
 #include "base/rate.h"
 #include "egress/dns.h"
 #include "egress/names.h"
-#include "egress/own.h"
+#include "dialler/own.h"
 #include "egress/policy.h"
 #include "rules/between_name.h"
 

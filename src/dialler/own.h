@@ -1,7 +1,7 @@
 /* Tells whether an address is this host's own. It asks the kernel's routing table for each flow, so
  * addresses that the host gets later count, and so do ranges that are routed to the host itself. */
-#ifndef EGRESS_OWN_H
-#define EGRESS_OWN_H
+#ifndef DIALLER_OWN_H
+#define DIALLER_OWN_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "egress/own.h"
+#include "dialler/own.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,7 +14,7 @@ enum {
 	KERNEL_PORT = 0, /* the kernel's nl_pid */
 };
 
-/* #calls egress: socket(AF_NETLINK) */
+/* Before the filter. */
 int own_open(void)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
@@ -82,8 +82,7 @@ static ssize_t receive(int fd, uint32_t number, void *answer, size_t size)
 }
 
 /* The kernel has answered when send(2) returns.
- *
- * #calls egress: sendto recvfrom */
+ */
 int own_is(int fd, uint32_t address)
 {
 	static uint32_t number; /* of the last question */
