@@ -83,7 +83,7 @@ static void add_secrets(struct table *t, json_t *secrets)
 
 /* --- the limits above --- */
 
-/* "only pypi.org:443, x.com"; NULL: out of memory. */
+/* "only packages.example:443, x.com"; NULL: out of memory. */
 static char *only(const json_t *allow)
 {
 	char *all = str_printf("only");
