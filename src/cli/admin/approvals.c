@@ -156,23 +156,29 @@ static char read_key(void)
 	return c;
 }
 
-/* Whether a person allows what it has not seen. */
-static bool accept_unseen(const json_t *a)
+/* Waits for one of these keys. What was typed before the question is no answer. */
+static char ask_key(const char *question, const char *keys)
 {
 	char c;
 
+	(void)fflush(stdout); /* a failure shows at exit */
+	question_drop_keys(STDIN_FILENO);
+	printf("%s", question);
+	(void)fflush(stdout); /* likewise */
+	do
+		c = question_key(read_key(), keys);
+	while (!c);
+	printf("%c\n", c);
+	return c;
+}
+
+/* Whether a person allows what it has not seen. */
+static bool accept_unseen(const json_t *a)
+{
 	if (!json_is_true(json_object_get(a, "unseen")))
 		return true;
 	printf("  %s\n", QUESTION_UNSEEN);
-	(void)fflush(stdout); /* a failure shows at exit */
-	question_drop_keys(STDIN_FILENO);
-	printf("  y allow it all the same, n leave it: ");
-	(void)fflush(stdout); /* likewise */
-	do
-		c = question_key(read_key(), "ynq");
-	while (!c);
-	printf("%c\n", c);
-	return c == 'y';
+	return ask_key("  y allow it all the same, n leave it: ", "ynq") == 'y';
 }
 
 static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
@@ -181,14 +187,8 @@ static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
 	char c;
 	int r;
 
-	(void)fflush(stdout); /* a failure shows at exit */
-	question_drop_keys(STDIN_FILENO);
-	printf("  a allow once, s allow for the sandbox, d deny, n leave it, q quit: ");
-	(void)fflush(stdout); /* likewise */
-	do
-		c = question_key(read_key(), "asdnq");
-	while (!c);
-	printf("%c\n", c);
+	c = ask_key(
+		"  a allow once, s allow for the sandbox, d deny, n leave it, q quit: ", "asdnq");
 	l->over = c == 'q';
 	if (c == 'n' || c == 'q' || (c != 'd' && !accept_unseen(a)))
 		return 0;
